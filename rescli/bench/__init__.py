@@ -1,0 +1,1 @@
+"""How long a block takes: calibrated, interleaved samples and their statistics."""

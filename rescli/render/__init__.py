@@ -1,0 +1,1 @@
+"""Results to text: one file a format, pure functions that return strings."""

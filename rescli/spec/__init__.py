@@ -1,0 +1,1 @@
+"""From a TARGET on the command line to a block and its input."""

@@ -1,0 +1,1 @@
+"""Residual connections for PyTorch: Record saves a tensor, Apply brings it back."""
