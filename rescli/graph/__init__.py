@@ -1,1 +1,1 @@
-"""What a block is made of: the Record/Apply graph, its layers and their cost."""
+"""What a block is: its layers, its skips, what they cost and what is wrong with them."""

@@ -1,0 +1,320 @@
+"""How many floating point operations a torch function takes: one table, two for a multiply-add.
+
+The convention is that of ``torch.utils.flop_counter``: products of matrices, convolutions, attention and
+recurrent layers count; what works element by element, norms and activations count nothing. The counter of
+torch sits below the functions of torch and needs the meta device to see into attention and recurrent
+layers; this table sits above them, so that a count costs nothing beside an ordinary run on the CPU.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.backends import opt_einsum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a torch function: what went in and what came out.
+
+    Args:
+        args: The positional arguments; of a method, the tensor first.
+        kwargs: The keyword arguments.
+        out: What the call returned.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    out: Any
+
+    def get(self, position: int, *names: str) -> Any:  # noqa: ANN401 - arguments of torch have any type
+        """Read one argument, however it was passed.
+
+        Args:
+            position: Its place among the positional arguments.
+            names: What it may be called as a keyword.
+
+        Returns:
+            The argument, or None if it was not passed.
+        """
+        if position < len(self.args):
+            return self.args[position]
+        return next((self.kwargs[name] for name in names if name in self.kwargs), None)
+
+
+def _linear(call: Call) -> int:
+    # Each element of the output is one dot product over the input's features.
+    return 2 * call.out.numel() * call.get(0, "input").shape[-1]
+
+
+def _reversed_matmul(call: Call) -> int:
+    return 2 * call.out.numel() * call.get(1, "other").shape[-1]
+
+
+def _added_matmul(call: Call) -> int:
+    """Count addmm, baddbmm and addmv: ``input + first @ second``."""
+    return 2 * call.out.numel() * call.get(1, "batch1", "mat1", "mat").shape[-1]
+
+
+def _summed_matmul(call: Call) -> int:
+    """Count addbmm, which adds the products of the whole batch up."""
+    return 2 * call.get(1, "batch1").numel() * call.get(2, "batch2").shape[-1]
+
+
+def _inner(call: Call) -> int:
+    return 2 * call.out.numel() * call.get(0, "input", "self").shape[-1]
+
+
+def _vecdot(call: Call) -> int:
+    one, other = call.get(0, "x"), call.get(1, "y")
+    return 2 * math.prod(torch.broadcast_shapes(one.shape, other.shape))
+
+
+def _tensordot(call: Call) -> int:
+    one, other = call.get(0, "a"), call.get(1, "b")
+    # The summed dimensions are in both operands, all others in the output: a*b = out * summed².
+    summed = math.isqrt(one.numel() * other.numel() // max(call.out.numel(), 1))
+    return 2 * call.out.numel() * summed
+
+
+def _convolution(call: Call) -> int:
+    weight = call.get(1, "weight")
+    # (out, in / groups, *kernel): what one element of the output sums over.
+    return 2 * call.out.numel() * weight.numel() // max(weight.shape[0], 1)
+
+
+def _transposed_convolution(call: Call) -> int:
+    weight = call.get(1, "weight")
+    # (in, out / groups, *kernel): where one element of the input is added to.
+    return 2 * call.get(0, "input").numel() * weight.numel() // max(weight.shape[0], 1)
+
+
+def _any_convolution(call: Call) -> int:
+    transposed = call.get(6, "transposed")
+    return _transposed_convolution(call) if transposed else _convolution(call)
+
+
+def _conv_tbc(call: Call) -> int:
+    kernel, channels_in, _ = call.get(1, "weight").shape
+    return 2 * call.out.numel() * kernel * channels_in
+
+
+def _bilinear(call: Call) -> int:
+    # x1 @ W, then the result with x2: the cheaper order of the two products.
+    rows = call.get(0, "input1").numel() // call.get(0, "input1").shape[-1]
+    out_features, first, second = call.get(2, "weight").shape
+    return 2 * rows * out_features * (first * second + second)
+
+
+def _attention(call: Call) -> int:
+    query, key, value = call.get(0, "query"), call.get(1, "key"), call.get(2, "value")
+    # Scores and weighted sum, in full: a causal mask hides half of the products but does not save them.
+    rows = query.numel() // max(query.shape[-1], 1)
+    return 2 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+
+
+def _multi_head_attention(call: Call) -> int:
+    query, key, value = call.get(0, "query"), call.get(1, "key"), call.get(2, "value")
+    width = call.get(3, "embed_dim_to_check")
+    projected = sum(tensor.numel() * width for tensor in (query, key, value)) + query.numel() * width
+    # Unbatched input has no dimension for the batch; else it comes second.
+    batch = query.shape[1] if query.dim() == 3 else 1
+    extra = int(call.get(7, "bias_k") is not None) + bool(call.get(9, "add_zero_attn"))
+    scores = batch * query.shape[0] * (key.shape[0] + extra) * width
+    return 2 * (projected + 2 * scores)
+
+
+def _recurrent(call: Call) -> int:
+    """Count a whole LSTM, GRU or RNN: each step multiplies with each weight matrix once."""
+    data = call.get(0, "input")
+    packed = isinstance(call.get(3, "params"), list | tuple)
+    weights = call.get(3, "params") if packed else call.get(2, "params")
+    steps = data.shape[0] if packed else math.prod(data.shape[:-1])
+    return 2 * steps * sum(weight.numel() for weight in weights if weight.dim() == 2)
+
+
+def _recurrent_cell(call: Call) -> int:
+    rows = math.prod(call.get(0, "input").shape[:-1])
+    return 2 * rows * int(call.get(2, "w_ih").numel() + call.get(3, "w_hh").numel())
+
+
+def _einsum(call: Call) -> int:
+    equation, operands = _einsum_arguments(call.args)
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    sizes: dict[str, int] = {}
+    for term, operand in zip(terms, operands, strict=True):
+        # The dots of an ellipsis stand for the dimensions that have no letter: one letter for all of them.
+        letters = term.replace("...", ".")
+        hidden = operand.dim() - len(letters.replace(".", ""))
+        before = letters.find(".")
+        for place, letter in enumerate(letters):
+            if letter == ".":
+                size = math.prod(operand.shape[place : place + hidden])
+            else:
+                size = operand.shape[place if before < 0 or place < before else place + hidden - 1]
+            sizes[letter] = max(sizes.get(letter, 1), size)
+    kept = output.replace("...", ".") if "->" in equation else _implicit_output(terms)
+    return sum(_contraction(pair, sizes) for pair in _contractions(equation, terms, kept, operands))
+
+
+def _einsum_arguments(args: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
+    operands = args[1:]
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    return args[0], list(operands)
+
+
+def _implicit_output(terms: Sequence[str]) -> str:
+    letters = "".join(terms).replace(".", "")
+    dots = "." if any("." in term for term in terms) else ""
+    return dots + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+
+
+def _contractions(
+    equation: str, terms: Sequence[str], output: str, operands: Sequence[Tensor]
+) -> Iterator[tuple[set[str], set[str], set[str]]]:
+    """Yield the products of two operands that torch takes, each with the letters needed after it."""
+    left = [set(term.replace("...", ".")) for term in terms]
+    path: Sequence[tuple[int, ...]] = [(0, 1)] * (len(left) - 1)
+    if len(left) > 2 and opt_einsum.is_available() and opt_einsum.enabled:
+        # torch takes the order that this optional package proposes, if it is installed.
+        path = opt_einsum.get_opt_einsum().contract_path(equation, *operands, optimize=opt_einsum.strategy)[0]
+    for step in path:
+        pair = [left.pop(place) for place in sorted(step, reverse=True)]
+        if len(pair) == 1:
+            left.append(pair[0])
+            continue
+        needed = set(output).union(*left)
+        first, second = pair
+        yield first, second, needed
+        # torch puts the product first where it walks from left to right, opt_einsum puts it last.
+        product = (first | second) & needed
+        if len(path) == len(terms) - 1 and all(step == (0, 1) for step in path):
+            left.insert(0, product)
+        else:
+            left.append(product)
+
+
+def _contraction(pair: tuple[set[str], set[str], set[str]], sizes: Mapping[str, int]) -> int:
+    first, second, needed = pair
+    # A letter that only one of the two has and nobody needs later is summed before the product.
+    taking_part = ((first & second) | needed) & (first | second)
+    return 2 * math.prod(sizes[letter] for letter in taking_part)
+
+
+Formula = "Callable[[Call], int]"
+
+FORMULAS: Mapping[str, Callable[[Call], int]] = {
+    "linear": _linear,
+    "matmul": _linear,
+    "linalg_matmul": _linear,
+    "__matmul__": _linear,
+    "__imatmul__": _linear,
+    "__rmatmul__": _reversed_matmul,
+    "mm": _linear,
+    "bmm": _linear,
+    "mv": _linear,
+    "dot": _linear,
+    "vdot": _linear,
+    "_int_mm": _linear,
+    "_scaled_mm": _linear,
+    "addmm": _added_matmul,
+    "addmv": _added_matmul,
+    "baddbmm": _added_matmul,
+    "addbmm": _summed_matmul,
+    "inner": _inner,
+    "linalg_vecdot": _vecdot,
+    "tensordot": _tensordot,
+    "einsum": _einsum,
+    "conv1d": _convolution,
+    "conv2d": _convolution,
+    "conv3d": _convolution,
+    "conv_transpose1d": _transposed_convolution,
+    "conv_transpose2d": _transposed_convolution,
+    "conv_transpose3d": _transposed_convolution,
+    "convolution": _any_convolution,
+    "_convolution": _any_convolution,
+    "conv_tbc": _conv_tbc,
+    "bilinear": _bilinear,
+    "scaled_dot_product_attention": _attention,
+    "multi_head_attention_forward": _multi_head_attention,
+    "lstm": _recurrent,
+    "gru": _recurrent,
+    "rnn_tanh": _recurrent,
+    "rnn_relu": _recurrent,
+    "lstm_cell": _recurrent_cell,
+    "gru_cell": _recurrent_cell,
+    "rnn_tanh_cell": _recurrent_cell,
+    "rnn_relu_cell": _recurrent_cell,
+}
+"""From the name of a torch function to its count."""
+
+# Functions that multiply and add a lot and for which there is no formula here: a total that holds one of
+# them is a lower bound. Solvers and transforms, and kernels that replace whole layers.
+WITHOUT_FORMULA = frozenset(
+    {
+        "_grouped_mm",
+        "_native_multi_head_attention",
+        "_sparse_mm",
+        "_transformer_encoder_layer_fwd",
+        "cdist",
+        "chain_matmul",
+        "cholesky",
+        "cholesky_inverse",
+        "cholesky_solve",
+        "det",
+        "geqrf",
+        "grouped_mm",
+        "hspmm",
+        "inverse",
+        "istft",
+        "kron",
+        "lobpcg",
+        "logdet",
+        "lu",
+        "lu_solve",
+        "lu_unpack",
+        "matrix_exp",
+        "matrix_power",
+        "orgqr",
+        "ormqr",
+        "pca_lowrank",
+        "pinverse",
+        "qr",
+        "scaled_grouped_mm",
+        "scaled_mm",
+        "slogdet",
+        "smm",
+        "sspaddmm",
+        "stft",
+        "svd",
+        "svd_lowrank",
+        "triangular_solve",
+    }
+)
+_WITHOUT_FORMULA_PREFIXES = ("fft_", "linalg_")
+# These of torch.linalg only rearrange, or reduce element by element.
+_ELEMENTWISE_LINALG = frozenset({"linalg_cross", "linalg_diagonal", "linalg_norm", "linalg_vector_norm"})
+
+
+def lacks_formula(name: str) -> bool:
+    """Say whether a function multiplies and adds a lot, but is not in the table.
+
+    Args:
+        name: The function's own name, as ``fft_rfft``.
+
+    Example:
+        >>> lacks_formula("fft_rfft"), lacks_formula("linear"), lacks_formula("relu")
+        (True, False, False)
+    """
+    if name in FORMULAS or name in _ELEMENTWISE_LINALG:
+        return False
+    return name in WITHOUT_FORMULA or name.startswith(_WITHOUT_FORMULA_PREFIXES)
