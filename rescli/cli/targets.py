@@ -1,0 +1,108 @@
+"""One command on several targets: each is prepared and worked on, and the failure of one does not stop the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rescli.cli.errors import write_error
+from rescli.cli.exit_codes import ExitCode, exit_code_of
+from rescli.errors import CommandLineError, RescliError
+from rescli.spec.target import parse_target, quick_targets, shipped_specs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rescli.spec.prepare import PreparedBlock
+    from rescli.spec.request import Request
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Result]):
+    """What came of all targets together.
+
+    Args:
+        results: What the work returned, a value for each block that went well, in order.
+        code: The highest exit code that a target deserves.
+    """
+
+    results: tuple[Result, ...]
+    code: ExitCode
+
+
+def chosen_targets(targets: Sequence[str] | None, *, take_all: bool = False) -> tuple[str, ...]:
+    """Settle which targets a command works on that can do without one.
+
+    Args:
+        targets: The TARGETs of the command line; without any, the quick set of shipped specs.
+        take_all: Whether ``--all`` was given: every shipped spec.
+
+    Raises:
+        CommandLineError: Both TARGETs and ``--all`` were given.
+    """
+    if targets and take_all:
+        raise CommandLineError("--all and a TARGET were both given", hint="give one of them")
+    if targets:
+        return tuple(targets)
+    return tuple(spec.name for spec in shipped_specs()) if take_all else quick_targets()
+
+
+def for_each_target(
+    targets: Sequence[str], request: Request, work: Callable[[PreparedBlock], Result]
+) -> Outcome[Result]:
+    """Prepare each block of each target and work on it.
+
+    An error of one block is written to stderr and the next one is taken. Ctrl-C ends the loop and keeps
+    the results so far. What the user's code prints while it is loaded and run goes to stderr, so that
+    the result on the standard output stays whole.
+
+    Args:
+        targets: The TARGETs as typed.
+        request: How blocks are built and fed.
+        work: What is done with each block. Whatever imports torch is imported in it, or behind this
+            call: that the target exists has been checked by then. What the user's own code raises in
+            it counts as an error of that block.
+
+    Returns:
+        The results, and the highest exit code of all targets. A fault of rescli's own is not caught.
+    """
+    results: list[Result] = []
+    codes = [ExitCode.DONE]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            for text in targets:
+                with _noted(codes):
+                    _work_on(text, request, work, results, codes)
+    except KeyboardInterrupt:
+        codes.append(ExitCode.INTERRUPTED)
+    return Outcome(tuple(results), max(codes))
+
+
+def _work_on(
+    text: str,
+    request: Request,
+    work: Callable[[PreparedBlock], Result],
+    results: list[Result],
+    codes: list[ExitCode],
+) -> None:
+    parse_target(text)
+    # Only now: a missing file is reported without waiting for torch.
+    from rescli.spec.blame import blame_user  # noqa: PLC0415
+    from rescli.spec.prepare import prepare  # noqa: PLC0415
+
+    for block in prepare(text, request):
+        with _noted(codes), blame_user(block.spec_file, f"{block.target} could not be run"):
+            results.append(work(block))
+
+
+@contextlib.contextmanager
+def _noted(codes: list[ExitCode]) -> Iterator[None]:
+    try:
+        yield
+    except RescliError as error:
+        write_error(error)
+        codes.append(exit_code_of(error))
