@@ -1,0 +1,368 @@
+"""When to run what, how often and until when: calibration, interleaving, budgets and failures.
+
+The engine knows neither torch nor a real clock. It is handed exercises, which run iterations, and a clock,
+which says how long the parts of them took, so that every rule below is tested on paper.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from rescli.bench.failure import Failure, describe_failure
+from rescli.bench.stats import median_interval, quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rescli.bench.clock import Clock
+    from rescli.bench.result import PassName
+
+# Calls after the first one that settle caches, allocators and clock rates, unless they would eat the budget.
+_WARM_UP_CALLS = 3
+# A call that takes more than this share of the time that is left is too dear to be run for nothing.
+_DEAR = 0.1
+# Aim a little above the shortest sample allowed, so that noise does not force another round.
+_AIM = 1.2
+# A clock that never advances must not calibrate forever.
+_MOST_ITERATIONS = 1_000_000
+# Fewer samples than this are never called enough, however narrow their interval.
+_FEWEST_FOR_TIGHT = 30
+
+
+class Exercise(Protocol):
+    """A piece of work whose calls are timed, one or several passes at once."""
+
+    @property
+    def parts(self) -> Mapping[PassName, tuple[int, ...]]:
+        """The passes that a call goes through, each with the places of its intervals in the period."""
+        ...
+
+    @property
+    def period(self) -> int:
+        """After how many intervals between marks the next call begins."""
+        ...
+
+    def run(self, iterations: int, mark: Callable[[], None]) -> None:
+        """Run calls, with a mark wherever a timed part begins or ends.
+
+        Args:
+            iterations: How many calls.
+            mark: The clock's mark, or a memory meter's.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something to measure, not built yet: building it may already fail.
+
+    Args:
+        label: What the progress line calls it.
+        passes: The passes whose times it yields.
+        make: Builds the exercise.
+        fallback: Measured in its place if the first call fails, for what can be known without the part that
+            fails.
+    """
+
+    label: str
+    passes: tuple[PassName, ...]
+    make: Callable[[], Exercise]
+    fallback: Subject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to measure, and how well.
+
+    Args:
+        deadline_s: Time on the clock by which everything has ended.
+        min_time_s: Sampling goes on at least this long, if the deadline allows.
+        sample_s: Shortest sample: every pass of a block of iterations takes at least this long.
+        tightness: Sampling may end when each 95% interval lies within this share around its median.
+    """
+
+    deadline_s: float
+    min_time_s: float
+    sample_s: float = 1e-3
+    tightness: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The samples of one pass.
+
+    Args:
+        pass_name: Which pass.
+        samples_s: Seconds of one call, in the order they were taken.
+        walls_s: The same on the host's clock; empty where that is the clock of the samples.
+        iterations: Calls that each sample averages over; 0 if there is none.
+        first_call_s: Seconds of the first call, or None if there was no time for it.
+        failure: Why there are no (more) samples, if that is because something went wrong.
+    """
+
+    pass_name: PassName
+    samples_s: tuple[float, ...]
+    walls_s: tuple[float, ...]
+    iterations: int
+    first_call_s: float | None
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The times of one block of iterations: totals for each pass, and what it took from the budget."""
+
+    totals_s: Mapping[PassName, float]
+    wall_s: float | None
+    taken_s: float
+
+
+@dataclass(slots=True)
+class _Run:
+    """What is known of a subject so far."""
+
+    subject: Subject
+    exercise: Exercise | None = None
+    first_call_s: Mapping[PassName, float] = field(default_factory=dict)
+    iterations: int = 0
+    blocks: list[_Block] = field(default_factory=list)
+    failures: dict[PassName, Failure] = field(default_factory=dict)
+    check_at: int = _FEWEST_FOR_TIGHT
+    tight: bool = False
+
+    def samples_of(self, name: PassName) -> list[float]:
+        return [block.totals_s[name] / self.iterations for block in self.blocks if name in block.totals_s]
+
+    def walls_of(self, name: PassName) -> list[float]:
+        # The host only sees whole blocks, so a part of one has no wall time.
+        if name not in ("inference", "step") and len(self.subject.passes) > 1:
+            return []
+        return [block.wall_s / self.iterations for block in self.blocks if block.wall_s is not None]
+
+
+def _no_report(_label: str) -> None:
+    """Say nothing."""
+
+
+def _no_recovery() -> None:
+    """Leave everything as it is."""
+
+
+class Engine:
+    """Measures subjects side by side.
+
+    Call :meth:`open`, then :meth:`sample`; :meth:`series` gives what is known at any moment, also after an
+    interruption in the middle of either.
+
+    Args:
+        subjects: What to measure. They take turns, so that a machine that drifts drifts for all of them.
+        clock: Times the blocks and the budget.
+        limits: When to stop.
+        seed: Decides the random order of the turns.
+        report: Told what runs now.
+        recover: Called after a failure, to give memory back.
+    """
+
+    def __init__(
+        self,
+        subjects: Sequence[Subject],
+        clock: Clock,
+        limits: Limits,
+        *,
+        seed: int = 0,
+        report: Callable[[str], None] = _no_report,
+        recover: Callable[[], None] = _no_recovery,
+    ) -> None:
+        self._clock = clock
+        self._limits = limits
+        # Any order will do, as long as it is mixed and can be had again.
+        self._order = random.Random(seed)  # noqa: S311
+        self._report = report
+        self._recover = recover
+        self._runs = [_Run(subject) for subject in subjects]
+
+    def open(self) -> None:
+        """Build every subject, make its first call, warm it up and find how many calls make a sample."""
+        for run in self._runs:
+            self._report(run.subject.label)
+            self._guarded(run, self._open)
+
+    def sample(self) -> None:
+        """Take samples in turns until all intervals are tight or the time is over."""
+        started_s = self._clock.now_s()
+        live = [run for run in self._runs if run.blocks]
+        while live:
+            self._order.shuffle(live)
+            for run in live:
+                self._report(run.subject.label)
+                self._guarded(run, self._take)
+            # Whoever did not take its turn, for want of time or because it failed, never will again.
+            live = [run for run in live if run.exercise is not None and self._fits(run.blocks[-1].taken_s)]
+            long_enough = self._clock.now_s() - started_s >= self._limits.min_time_s
+            tight = [self._is_tight(run) for run in live]
+            if all(tight) and long_enough:
+                return
+
+    def exercises(self) -> tuple[Exercise, ...]:
+        """Give the exercises that still work, for measurements other than of time."""
+        return tuple(run.exercise for run in self._runs if run.exercise is not None and run.blocks)
+
+    def time_left_s(self) -> float:
+        """Give the seconds until the deadline."""
+        return self._limits.deadline_s - self._clock.now_s()
+
+    def cheapest_call_s(self) -> float:
+        """Give the least that one call of any subject has taken from the budget; 0 before any has."""
+        calls = [block.taken_s / run.iterations for run in self._runs for block in run.blocks[-1:]]
+        return min(calls, default=0.0)
+
+    def series(self) -> tuple[Series, ...]:
+        """Give what is known by now, a series for each pass of each subject."""
+        found: list[Series] = []
+        for run in self._runs:
+            names = dict.fromkeys((*run.subject.passes, *run.failures))
+            for name in names:
+                samples = tuple(run.samples_of(name))
+                found.append(
+                    Series(
+                        pass_name=name,
+                        samples_s=samples,
+                        walls_s=tuple(run.walls_of(name)) if samples else (),
+                        iterations=run.iterations if samples else 0,
+                        first_call_s=run.first_call_s.get(name),
+                        failure=run.failures.get(name),
+                    )
+                )
+        return tuple(found)
+
+    def _guarded(self, run: _Run, action: Callable[[_Run], None]) -> None:
+        """Do something with a run; what it raises becomes a fact of the run and ends nothing else."""
+        try:
+            action(run)
+            return
+        # Whatever a user's module raises is a result. The handler ends before the next attempt, so that the
+        # exception's frames let go of their tensors.
+        except Exception as error:  # noqa: BLE001
+            failure = describe_failure(error)
+        fallback = run.subject.fallback
+        lost = run.subject.passes
+        run.exercise = None
+        self._recover()
+        if fallback is not None and not run.first_call_s:
+            lost = tuple(name for name in lost if name not in fallback.passes)
+            run.subject = fallback
+        run.failures.update(dict.fromkeys(lost, failure))
+        if run.subject is fallback:
+            self._guarded(run, action)
+
+    def _open(self, run: _Run) -> None:
+        if not self._fits(self.cheapest_call_s()):
+            return
+        exercise = run.subject.make()
+        first = self._time(exercise, 1)
+        run.first_call_s = first.totals_s
+        run.exercise = exercise
+        for _ in range(_WARM_UP_CALLS):
+            if self._is_dear(first.taken_s):
+                break
+            self._time(exercise, 1)
+        self._calibrate(run, exercise, first.taken_s)
+
+    def _calibrate(self, run: _Run, exercise: Exercise, expected_s: float) -> None:
+        """Find how many calls make a sample; the block that proves it is the first sample.
+
+        A single block may be long because of a hiccup: two of the same size must be, unless they are dear.
+        """
+        iterations, proven = 1, False
+        while self._fits(expected_s):
+            block = self._time(exercise, iterations)
+            shortest_s = min(block.totals_s.values())
+            if shortest_s >= self._limits.sample_s or iterations >= _MOST_ITERATIONS:
+                if proven or self._is_dear(block.taken_s):
+                    run.iterations = iterations
+                    run.blocks.append(block)
+                    return
+                proven, expected_s = True, block.taken_s
+                continue
+            proven = False
+            grown = _grow(iterations, shortest_s, self._limits.sample_s)
+            expected_s = block.taken_s * grown / iterations
+            iterations = grown
+
+    def _take(self, run: _Run) -> None:
+        if run.exercise is not None and self._fits(run.blocks[-1].taken_s):
+            run.blocks.append(self._time(run.exercise, run.iterations))
+
+    def _time(self, exercise: Exercise, iterations: int) -> _Block:
+        started_s = self._clock.now_s()
+        # As timeit does: a collection belongs to nobody's block.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._clock.begin()
+            exercise.run(iterations, self._clock.mark)
+            times = self._clock.end()
+        finally:
+            if collecting:
+                gc.enable()
+        totals_s = add_up(times.intervals_s, exercise)
+        return _Block(totals_s, times.wall_s, self._clock.now_s() - started_s)
+
+    def _fits(self, expected_s: float) -> bool:
+        now_s = self._clock.now_s()
+        return now_s < self._limits.deadline_s and now_s + expected_s <= self._limits.deadline_s
+
+    def _is_dear(self, taken_s: float) -> bool:
+        return taken_s > _DEAR * self.time_left_s()
+
+    def _is_tight(self, run: _Run) -> bool:
+        """Look, now and then, whether the intervals of a run are narrow enough."""
+        if len(run.blocks) >= run.check_at:
+            # Sorting anew at every sample would cost more than the samples.
+            run.check_at = math.ceil(1.2 * len(run.blocks))
+            run.tight = all(
+                is_tight(run.samples_of(name), self._limits.tightness) for name in run.subject.passes
+            )
+        return run.tight
+
+
+def add_up(intervals: Sequence[float], exercise: Exercise) -> dict[PassName, float]:
+    """Add up the intervals between the marks of one run, for each pass.
+
+    Args:
+        intervals: From each mark to the next.
+        exercise: Says which of them belong to which pass; what belongs to none is left out.
+    """
+    return {
+        name: sum(sum(intervals[place :: exercise.period]) for place in places)
+        for name, places in exercise.parts.items()
+    }
+
+
+def is_tight(samples: Sequence[float], tightness: float) -> bool:
+    """Say whether the 95% interval lies within a share around the median.
+
+    Args:
+        samples: At least one value.
+        tightness: The share, as 0.01.
+
+    Example:
+        >>> is_tight([1.0] * 30, 0.01)
+        True
+    """
+    ordered = sorted(samples)
+    interval = median_interval(ordered)
+    if interval is None:
+        return False
+    median = quantile(ordered, 0.5)
+    return max(median - interval[0], interval[1] - median) <= tightness * median
+
+
+def _grow(iterations: int, shortest_s: float, sample_s: float) -> int:
+    """Give the number of iterations to try next, at most ten times as many."""
+    factor = 10.0 if shortest_s <= 0 else min(10.0, _AIM * sample_s / shortest_s)
+    return min(_MOST_ITERATIONS, max(iterations + 1, math.ceil(iterations * factor)))

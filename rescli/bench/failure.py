@@ -1,0 +1,85 @@
+"""What to keep of an exception that ended a pass: text, never the exception with the tensors its frames hold."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Literal
+
+# How torch says that memory ran out, besides by class: the CPU's allocator, CUDA's libraries, MPS, and sizes
+# beyond what an address can be.
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "alloc_failed",
+    "invalid buffer size",
+    "storage size calculation overflowed",
+    "integer multiplication overflow",
+)
+# What stands between a spec's own code and the engine.
+_MACHINERY = frozenset({"rescli", "torch", "torchresidual"})
+
+
+class NothingToDifferentiateError(RuntimeError):
+    """No output of the block depends on anything that takes a gradient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a pass could not be run, or not to its end.
+
+    Args:
+        code: ``out-of-memory``, ``no-gradient`` or ``failed``.
+        error: Name of the exception's class.
+        message: The exception's text.
+        trace: The part of the traceback from the user's own code on; empty if none of it took part.
+        whole_trace: The whole traceback.
+    """
+
+    code: Literal["out-of-memory", "no-gradient", "failed"]
+    error: str
+    message: str
+    trace: str = ""
+    whole_trace: str = ""
+
+
+def describe_failure(error: Exception) -> Failure:
+    """Turn an exception into what a reader needs of it.
+
+    Args:
+        error: What a pass raised.
+
+    Example:
+        >>> describe_failure(MemoryError()).code
+        'out-of-memory'
+    """
+    return Failure(
+        code=_code_of(error),
+        error=type(error).__name__,
+        message=str(error).strip(),
+        trace=_part_of_the_user(error),
+        whole_trace="".join(traceback.format_exception(error)),
+    )
+
+
+def _code_of(error: Exception) -> Literal["out-of-memory", "no-gradient", "failed"]:
+    if isinstance(error, NothingToDifferentiateError):
+        return "no-gradient"
+    names = {kind.__name__ for kind in type(error).__mro__}
+    text = str(error).lower()
+    # By name, as this file does without torch.
+    if names & {"MemoryError", "OutOfMemoryError"} or any(phrase in text for phrase in _OUT_OF_MEMORY):
+        return "out-of-memory"
+    return "failed"
+
+
+def _part_of_the_user(error: Exception) -> str:
+    packages = [
+        frame.f_globals.get("__name__", "").partition(".")[0]
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    theirs = [place for place, package in enumerate(packages) if package not in _MACHINERY]
+    if not theirs:
+        return ""
+    return "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)[theirs[0] :]))

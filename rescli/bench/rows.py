@@ -1,0 +1,125 @@
+"""From samples to the rows of the result: statistics, rates, and what to know before believing them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rescli.bench.result import BenchWarning, PassResult
+from rescli.bench.stats import FEWEST_FOR_INTERVAL, quantile, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rescli.bench.engine import Series
+    from rescli.bench.memory import MemoryUse
+    from rescli.bench.result import PassName, Statistics
+
+# The median of a row is promised within 3%: a clock that takes as much for itself is worth a warning.
+_TIMER_SHARE = 0.03
+# An interval wider than this around the median means that the machine was not left alone.
+_UNSTEADY_SHARE = 0.05
+# Timed intervals in one call, each of which contains one reading of the clock.
+_READINGS: Mapping[PassName, int] = {"forward": 1, "backward": 1, "step": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One block at one batch size, and all that its rows share.
+
+    Args:
+        name: The block's variable or function.
+        target: Where the block comes from.
+        device: Where it runs.
+        parallel: ``none`` or ``dp``.
+        dtype: Floating point type of the block.
+        batch_size: Items in the batch.
+        timer_s: What reading the clock takes.
+        max_time_s: The time that was allowed, for the sentence that says it was too little.
+        flops: Operations by pass, for those that were counted.
+        memory: Memory by pass, for those that were measured.
+        warnings: What holds for every row.
+    """
+
+    name: str
+    target: str
+    device: str
+    parallel: str
+    dtype: str
+    batch_size: int
+    timer_s: float
+    max_time_s: float
+    flops: Mapping[PassName, int] = field(default_factory=dict)
+    memory: Mapping[PassName, MemoryUse] = field(default_factory=dict)
+    warnings: tuple[BenchWarning, ...] = ()
+
+
+def make_row(case: Case, series: Series) -> PassResult:
+    """Make the row of one pass.
+
+    Args:
+        case: What the rows of the block share.
+        series: The samples of the pass.
+    """
+    statistics = summarise(series.samples_s) if series.samples_s else None
+    flops = case.flops.get(series.pass_name)
+    memory = case.memory.get(series.pass_name)
+    return PassResult(
+        name=case.name,
+        target=case.target,
+        variant="block",
+        device=case.device,
+        parallel=case.parallel,
+        dtype=case.dtype,
+        batch_size=case.batch_size,
+        pass_name=series.pass_name,
+        samples_s=series.samples_s,
+        iterations=series.iterations,
+        statistics=statistics,
+        wall_median_s=quantile(sorted(series.walls_s), 0.5) if series.walls_s else None,
+        throughput_per_s=_rate(case.batch_size, statistics),
+        first_call_s=series.first_call_s,
+        peak_memory_bytes=memory.peak_bytes if memory else None,
+        retained_bytes=memory.retained_bytes if memory else None,
+        flops=flops,
+        flops_per_s=_rate(flops, statistics),
+        warnings=(*_warnings(case, series, statistics), *case.warnings),
+        failure=series.failure,
+    )
+
+
+def _rate(amount: int | None, statistics: Statistics | None) -> float | None:
+    if amount is None or statistics is None or statistics.median_s <= 0:
+        return None
+    return amount / statistics.median_s
+
+
+def _warnings(case: Case, series: Series, statistics: Statistics | None) -> list[BenchWarning]:
+    if series.failure is not None:
+        failure = series.failure
+        return [BenchWarning(failure.code, {"error": failure.error, "message": failure.message})]
+    if statistics is None:
+        return [BenchWarning("no-time", {"max_time_s": case.max_time_s})]
+    found: list[BenchWarning] = []
+    if len(series.samples_s) < FEWEST_FOR_INTERVAL:
+        facts = {
+            "samples": len(series.samples_s),
+            "call_s": statistics.median_s,
+            "max_time_s": case.max_time_s,
+        }
+        found.append(BenchWarning("too-few-samples", facts))
+    if (off := _distance(statistics)) > _UNSTEADY_SHARE:
+        found.append(BenchWarning("unsteady", {"share": off}))
+    readings = _READINGS.get(series.pass_name, 1 / series.iterations)
+    if readings * case.timer_s > _TIMER_SHARE * statistics.median_s:
+        facts = {"timer_s": readings * case.timer_s, "median_s": statistics.median_s}
+        found.append(BenchWarning("timer-noise", facts))
+    return found
+
+
+def _distance(statistics: Statistics) -> float:
+    """Give how far the ends of the interval are from the median, as a share of it."""
+    if statistics.ci95_s is None or statistics.median_s <= 0:
+        return 0.0
+    low, high = statistics.ci95_s
+    return max(statistics.median_s - low, high - statistics.median_s) / statistics.median_s
