@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
-from torch.backends import opt_einsum
+
+from rescli.graph.einsum import einsum_flops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,71 +146,11 @@ def _recurrent_cell(call: Call) -> int:
 
 
 def _einsum(call: Call) -> int:
-    equation, operands = _einsum_arguments(call.args)
-    inputs, _, output = equation.replace(" ", "").partition("->")
-    terms = inputs.split(",")
-    sizes: dict[str, int] = {}
-    for term, operand in zip(terms, operands, strict=True):
-        # The dots of an ellipsis stand for the dimensions that have no letter: one letter for all of them.
-        letters = term.replace("...", ".")
-        hidden = operand.dim() - len(letters.replace(".", ""))
-        before = letters.find(".")
-        for place, letter in enumerate(letters):
-            if letter == ".":
-                size = math.prod(operand.shape[place : place + hidden])
-            else:
-                size = operand.shape[place if before < 0 or place < before else place + hidden - 1]
-            sizes[letter] = max(sizes.get(letter, 1), size)
-    kept = output.replace("...", ".") if "->" in equation else _implicit_output(terms)
-    return sum(_contraction(pair, sizes) for pair in _contractions(equation, terms, kept, operands))
-
-
-def _einsum_arguments(args: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
-    operands = args[1:]
+    equation, *operands = call.args
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
-        operands = tuple(operands[0])
-    return args[0], list(operands)
+        operands = list(operands[0])
+    return einsum_flops(equation, operands)
 
-
-def _implicit_output(terms: Sequence[str]) -> str:
-    letters = "".join(terms).replace(".", "")
-    dots = "." if any("." in term for term in terms) else ""
-    return dots + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
-
-
-def _contractions(
-    equation: str, terms: Sequence[str], output: str, operands: Sequence[Tensor]
-) -> Iterator[tuple[set[str], set[str], set[str]]]:
-    """Yield the products of two operands that torch takes, each with the letters needed after it."""
-    left = [set(term.replace("...", ".")) for term in terms]
-    path: Sequence[tuple[int, ...]] = [(0, 1)] * (len(left) - 1)
-    if len(left) > 2 and opt_einsum.is_available() and opt_einsum.enabled:
-        # torch takes the order that this optional package proposes, if it is installed.
-        path = opt_einsum.get_opt_einsum().contract_path(equation, *operands, optimize=opt_einsum.strategy)[0]
-    for step in path:
-        pair = [left.pop(place) for place in sorted(step, reverse=True)]
-        if len(pair) == 1:
-            left.append(pair[0])
-            continue
-        needed = set(output).union(*left)
-        first, second = pair
-        yield first, second, needed
-        # torch puts the product first where it walks from left to right, opt_einsum puts it last.
-        product = (first | second) & needed
-        if len(path) == len(terms) - 1 and all(step == (0, 1) for step in path):
-            left.insert(0, product)
-        else:
-            left.append(product)
-
-
-def _contraction(pair: tuple[set[str], set[str], set[str]], sizes: Mapping[str, int]) -> int:
-    first, second, needed = pair
-    # A letter that only one of the two has and nobody needs later is summed before the product.
-    taking_part = ((first & second) | needed) & (first | second)
-    return 2 * math.prod(sizes[letter] for letter in taking_part)
-
-
-Formula = "Callable[[Call], int]"
 
 FORMULAS: Mapping[str, Callable[[Call], int]] = {
     "linear": _linear,

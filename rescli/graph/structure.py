@@ -1,0 +1,107 @@
+"""Nested values that go into layers and come out of them: the tensors in them, and how they are written."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# An output of hundreds of tensors is told by its first ones and their number.
+_SHOWN_ITEMS = 6
+
+
+def tensors_in(value: object) -> Iterator[Tensor]:
+    """Yield the tensors inside lists, tuples and mappings, in order.
+
+    Args:
+        value: Anything; what is no container and no tensor yields nothing.
+    """
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from tensors_in(item)
+
+
+def first_tensor(value: object) -> Tensor | None:
+    """Find the tensor that a row of the listing shows: the first one, if there is any.
+
+    Args:
+        value: What a layer gave.
+    """
+    return next(tensors_in(value), None)
+
+
+def map_tensors(value: object, change: Callable[[Tensor], Tensor]) -> object:
+    """Rebuild nested lists, tuples and dicts with each tensor replaced.
+
+    Args:
+        value: What is rebuilt; everything in it that is no tensor stays the same object.
+        change: Gives the tensor that takes a tensor's place.
+    """
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_tensors(item, change) for item in value))
+    if isinstance(value, list | tuple):
+        return type(value)(map_tensors(item, change) for item in value)
+    if isinstance(value, dict):
+        return {key: map_tensors(item, change) for key, item in value.items()}
+    return value
+
+
+def describe(value: object) -> str:
+    """Write the structure of a value: shapes in round, containers in square or curly brackets.
+
+    Args:
+        value: What went into a layer or came out of it.
+
+    Example:
+        >>> describe((torch.zeros(4, 8), None, {"loss": torch.zeros(())}))
+        '[(4, 8), None, {loss: ()}]'
+    """
+    if isinstance(value, Tensor):
+        return describe_shape(tuple(value.shape))
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    if isinstance(value, PackedSequence):
+        return f"packed {describe(value.data)}"
+    if isinstance(value, Mapping):
+        items = [f"{key}: {describe(item)}" for key, item in itertools.islice(value.items(), _SHOWN_ITEMS)]
+        return f"{{{_joined(items, len(value))}}}"
+    if isinstance(value, list | tuple):
+        return f"[{_joined([describe(item) for item in value[:_SHOWN_ITEMS]], len(value))}]"
+    return type(value).__name__
+
+
+def describe_shape(shape: tuple[int, ...]) -> str:
+    """Write a shape as ``(8, 64)``; the shape of one dimension as ``(8,)``.
+
+    Args:
+        shape: The sizes.
+    """
+    return str(tuple(int(size) for size in shape))
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Write a type without the name of the package, as ``float32``.
+
+    Args:
+        dtype: The type of a tensor.
+    """
+    return str(dtype).removeprefix("torch.")
+
+
+def _joined(items: list[str], total: int) -> str:
+    rest = total - len(items)
+    return ", ".join([*items, f"and {rest} more"] if rest else items)
