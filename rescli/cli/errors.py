@@ -8,10 +8,11 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from rescli.cli.console import Streams
-from rescli.errors import RescliError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rescli.errors import RescliError
 
 show_traceback: ContextVar[bool] = ContextVar("show_traceback", default=False)
 """Whether ``--traceback`` was given to the command that runs."""
@@ -28,6 +29,7 @@ def error_text(error: RescliError, *, color: bool = False) -> str:
         color: Whether the first word may be red.
 
     Example:
+        >>> from rescli.errors import RescliError
         >>> print(error_text(RescliError("there is no file a.py", hint="did you mean b.py?")))
         Error: there is no file a.py
         Hint: did you mean b.py?

@@ -73,13 +73,15 @@ def _check_output(value: Path | None) -> Path | None:
     return value
 
 
+_TARGET_HELP = "spec.py, spec.py:name, package.module:name, or a shipped spec (`rescli specs` lists them)."
+
 TargetsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TARGET]...",
         show_default=False,
         autocompletion=complete_target,
-        help="What to look at: spec.py, spec.py:name, package.module:name, or a shipped spec (see `rescli specs`).",
+        help=_TARGET_HELP,
     ),
 ]
 RequiredTargetsArgument = Annotated[
@@ -88,7 +90,7 @@ RequiredTargetsArgument = Annotated[
         metavar="TARGET...",
         show_default=False,
         autocompletion=complete_target,
-        help="What to look at: spec.py, spec.py:name, package.module:name, or a shipped spec (see `rescli specs`).",
+        help=_TARGET_HELP,
     ),
 ]
 InputOption = Annotated[
@@ -159,7 +161,9 @@ AllOption = Annotated[bool, typer.Option("--all", help="Take every shipped spec.
 
 
 def format_option(*formats: str) -> typer.models.OptionInfo:
-    """Declare the ``--format`` of a command: ``Annotated[str | None, format_option("text", "json")]``.
+    """Declare the ``--format`` of a command.
+
+    It stands in the annotation of the parameter: ``Annotated[str | None, format_option("text", "json")]``.
 
     Args:
         formats: What the command can write; the first is what it writes by default.

@@ -1,4 +1,4 @@
-"""One command on several targets: each is prepared and worked on, and the failure of one does not stop the rest."""
+"""One command on several targets: one that fails does not stop the others."""
 
 from __future__ import annotations
 

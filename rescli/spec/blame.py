@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,37 +16,33 @@ if TYPE_CHECKING:
 
 _OURS = str(Path(__file__).parent.parent)
 _SHIPPED = str(Path(_OURS) / "_specs")
-# The file from which torch calls every layer; its name in any installation.
+# The file from which torch calls every layer, whatever the installation.
 _LAYER_CALL = str(Path("torch") / "nn" / "modules" / "module.py")
 
 
-def spec_error(error: BaseException, spec_file: Path | None, message: str, *, hint: str = "") -> SpecError:
-    """Make the error that shows what the user's code raised, from the spec's file on.
+@contextlib.contextmanager
+def users_code(spec_file: Path | None, message: str) -> Iterator[None]:
+    """Run code of the user's: whatever it raises is a SpecError that shows its part of the traceback.
 
     Args:
-        error: What was raised.
-        spec_file: The file whose frame is the first one shown, or None to show no frames.
-        message: What could not be done because of it.
-        hint: What to do about it, if we know.
+        spec_file: The file from whose first frame on the traceback is shown; None for a module, where
+            everything behind the import is.
+        message: What could not be done if it raises, as ``net.py could not be loaded``.
+
+    Raises:
+        SpecError: The code raised an exception or called ``sys.exit``.
     """
-    report = traceback.TracebackException.from_exception(error)
-    part: traceback.TracebackException | None = report
-    while part is not None:
-        _cut(part, spec_file)
-        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
-    return SpecError(message, hint=hint, details="".join(report.format()))
-
-
-def _cut(report: traceback.TracebackException, spec_file: Path | None) -> None:
-    """Drop the frames before the spec's file; all of them if the spec is not among them."""
-    name = str(spec_file)
-    first = next((i for i, frame in enumerate(report.stack) if frame.filename == name), len(report.stack))
-    report.stack[:] = report.stack[first:]
+    try:
+        yield
+    except RescliError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise spec_error(error, spec_file, message) from error
 
 
 @contextlib.contextmanager
 def blame_user(spec_file: Path | None, message: str) -> Iterator[None]:
-    """Turn what the user's block raises while it is used into a SpecError; let faults of ours pass.
+    """Use a block of the user's: what it raises is a SpecError, what rescli itself raises passes.
 
     Whoever was running last is to blame: of the frames of the traceback, the innermost that belongs to
     the spec, to the call of a layer, or to rescli decides.
@@ -55,7 +52,7 @@ def blame_user(spec_file: Path | None, message: str) -> Iterator[None]:
         message: What could not be done, as ``net.py:block could not be run``.
 
     Raises:
-        SpecError: The user's code, or a layer fed with what it does not take, raised or called sys.exit.
+        SpecError: The user's code, or a layer fed with what it does not take, raised or called ``sys.exit``.
     """
     try:
         yield
@@ -65,6 +62,43 @@ def blame_user(spec_file: Path | None, message: str) -> Iterator[None]:
         if not _is_the_users(error.__traceback__, spec_file):
             raise
         raise spec_error(error, spec_file, message) from error
+
+
+def spec_error(error: BaseException, spec_file: Path | None, message: str) -> SpecError:
+    """Make the error that shows what the user's code raised, from the spec's file on.
+
+    Args:
+        error: What was raised.
+        spec_file: The file whose frame is the first one shown; None to begin behind the import system.
+        message: What could not be done because of it.
+    """
+    report = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = report
+    while part is not None:
+        _cut(part, spec_file)
+        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    return SpecError(message, hint=_way_out(error), details="".join(report.format()))
+
+
+def _cut(report: traceback.TracebackException, spec_file: Path | None) -> None:
+    """Drop the frames before the user's; all of them if none is."""
+    names = [frame.filename for frame in report.stack]
+    if spec_file is not None:
+        first = names.index(str(spec_file)) if str(spec_file) in names else len(names)
+    else:
+        foreign = (
+            i for i, name in enumerate(names) if not name.startswith(_OURS) and "importlib" not in name
+        )
+        first = next(foreign, len(names))
+    report.stack[:] = report.stack[first:]
+
+
+def _way_out(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return 'what only a script should do belongs under `if __name__ == "__main__":`'
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"install {error.name} for {sys.executable}, or put {error.name}.py beside the spec"
+    return ""
 
 
 def _is_the_users(trace: TracebackType | None, spec_file: Path | None) -> bool:

@@ -1,0 +1,142 @@
+"""From a TARGET to blocks that can be looked at, run and measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from rescli.errors import SpecError
+from rescli.spec.factory import article, build, check_settings
+from rescli.spec.inputs import example_input, resize
+from rescli.spec.listing import Definition, is_annotated_factory, required_arguments
+from rescli.spec.load import load
+from rescli.spec.placement import find_device, place
+from rescli.spec.randomness import seeded
+from rescli.spec.request import Request
+from rescli.spec.target import parse_target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+    from torch import Tensor
+
+    from rescli.spec.inputs import Origin
+    from rescli.spec.load import LoadedSpec
+
+__all__ = ["PreparedBlock", "Request", "prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBlock:
+    """A block and what it is fed with.
+
+    Args:
+        name: The variable or the function that gave it.
+        target: Where it comes from, in a form that is a TARGET again.
+        module: The spec's own object: it is to be copied before anything in it changes. A copy already
+            if another type or device was asked for.
+        inputs: The positional arguments of its forward.
+        origin: Who decided on the inputs: the command line, the spec, or its own first layers.
+        spec_file: The file that the code lies in, for tracebacks; None if there is none.
+        batch_dim: The dimension of the inputs that counts the items of the batch.
+    """
+
+    name: str
+    target: str
+    module: nn.Module
+    inputs: tuple[Tensor, ...]
+    origin: Origin
+    spec_file: Path | None
+    batch_dim: int = 0
+
+    def resized(self, batch_size: int) -> tuple[Tensor, ...]:
+        """Give the inputs with another batch size.
+
+        Args:
+            batch_size: How many items there are to be.
+        """
+        return resize(self.inputs, self.batch_dim, batch_size)
+
+
+def prepare(target_text: str, request: Request) -> tuple[PreparedBlock, ...]:
+    """Load what a TARGET names, build its blocks, and find an input for each.
+
+    The state of the global random generators is the same afterwards as before.
+
+    Args:
+        target_text: As typed.
+        request: How the blocks are built and fed.
+
+    Raises:
+        SpecError: The target cannot be found, loaded or built, or its input is not to be known.
+        CommandLineError: A ``--set`` key fits nothing, or an argument is missing.
+        HardwareError: The device is not there.
+    """
+    device = find_device(request.device)
+    target = parse_target(target_text)
+    with seeded(request.seed):
+        spec = load(target)
+    definitions = spec.listed if target.name is None else (_named(spec, target.name),)
+    if not definitions:
+        raise _nothing_listed(spec)
+    check_settings(definitions, request.settings)
+    return tuple(_prepared(spec, definition, request, device) for definition in definitions)
+
+
+def _prepared(
+    spec: LoadedSpec, definition: Definition, request: Request, device: torch.device
+) -> PreparedBlock:
+    name = definition.name
+    module = build(
+        definition,
+        label=f"{spec.target.source}:{name}",
+        file=spec.file,
+        settings=request.settings,
+        seed=request.seed,
+    )
+    example = example_input(module, name, getattr(spec.module, "example_inputs", None), request)
+    return PreparedBlock(
+        name=name,
+        target=spec.target.label(name),
+        module=place(module, dtype=request.dtype, device=device),
+        inputs=example.tensors if device.type == "cpu" else tuple(t.to(device) for t in example.tensors),
+        origin=example.origin,
+        spec_file=spec.file,
+        batch_dim=example.batch_dim,
+    )
+
+
+def _named(spec: LoadedSpec, name: str) -> Definition:
+    value = spec.find(name)
+    if isinstance(value, nn.Module) or callable(value):
+        return Definition(name, value)
+    raise SpecError(
+        f"{spec.target.source}:{name} is {article(value)}, neither a torch.nn.Module nor callable",
+        hint="name a module, or a function or class that makes one",
+    )
+
+
+def _nothing_listed(spec: LoadedSpec) -> SpecError:
+    """Say why a file has no block, and which of its functions nearly is one."""
+    source = spec.target.source
+    own = [(name, value) for name, value in vars(spec.module).items() if not name.startswith("_")]
+    for name, value in own:
+        if is_annotated_factory(value, spec.module):
+            arguments = " ".join(f"--set {argument}=..." for argument in required_arguments(value))
+            return SpecError(
+                f"{source} defines no block: {name} cannot be called without arguments",
+                hint=f"give them: {source}:{name} {arguments}",
+            )
+    for name, value in own:
+        if callable(value) and getattr(value, "__module__", None) == spec.module.__name__:
+            return SpecError(
+                f"{source} defines no block: no module, and no function annotated to return one",
+                hint=f"name what makes it, {source}:{name}, or annotate a function with -> nn.Module",
+            )
+    return SpecError(
+        f"{source} defines no block: there is no torch.nn.Module at its top level",
+        hint="assign one to a name, as block = ResidualSequential(...)",
+    )
