@@ -1,1 +1,1 @@
-"""Whether a block can be shared by threads: schedules that replay, and stress."""
+"""Races in a module's forward: found by trying the orders in which threads can meet in it."""

@@ -1,0 +1,63 @@
+"""Copies of a module to run on, so that the user's own stays as it is."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from rescli.threads.outcome import describe_error
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
+
+
+class IncomparableError(Exception):
+    """Nothing can be said about this module; the text is the reason, to follow ``skip``."""
+
+
+def copy_module(module: nn.Module) -> nn.Module:
+    """Copy a module deeply, with fresh locks for those it keeps as attributes.
+
+    Locks refuse to be copied, and a module that protects itself with one should not go unchecked for it.
+
+    Args:
+        module: What to copy.
+
+    Raises:
+        IncomparableError: The module refuses to be copied.
+    """
+    memo: dict[int, object] = {}
+    for layer in module.modules():
+        for value in vars(layer).values():
+            if type(value) in _LOCKS:
+                memo[id(value)] = _LOCKS[type(value)]()
+    try:
+        return copy.deepcopy(module, memo)
+    except Exception as error:  # the module's own __deepcopy__ and its attributes may raise anything
+        raise IncomparableError(f"the module cannot be copied: {describe_error(error)}") from error
+
+
+def refuse_compiled(module: nn.Module) -> None:
+    """Refuse what ``torch.compile`` made, whose first calls from several threads PyTorch does not support.
+
+    Args:
+        module: The module to be checked.
+
+    Raises:
+        IncomparableError: It, or a part of it, is compiled.
+    """
+    # Nothing is compiled where this was never imported, and importing it takes seconds.
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    for path, layer in module.named_modules():
+        if getattr(layer, "_compiled_call_impl", None) is not None or (
+            dynamo is not None and isinstance(layer, dynamo.OptimizedModule)
+        ):
+            place = f"{path} ({type(layer).__name__})" if path else "the module"
+            raise IncomparableError(
+                f"{place} is compiled, and PyTorch does not promise that compiled modules can be shared by "
+                "threads: check the module that was given to torch.compile"
+            )

@@ -1,0 +1,153 @@
+"""What follows from a run, and the sentences that say it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rescli.threads.explore import REPLAYS
+
+if TYPE_CHECKING:
+    from rescli.threads.explore import Exploration
+    from rescli.threads.footing import Footing
+    from rescli.threads.limits import Limits
+    from rescli.threads.result import Status, Wrong
+    from rescli.threads.schedule import Schedule, Selection
+    from rescli.threads.stress import StressRun
+
+Verdict = tuple["Status", str]
+
+
+def judge_state(first: tuple[str, ...], second: tuple[str, ...]) -> Verdict:
+    """Judge what two forwards changed on the module.
+
+    Args:
+        first: The names of what the first one changed.
+        second: Of what the second one changed.
+    """
+    changed = sorted({*first, *second})
+    if not changed:
+        return "pass", "2 forwards in 1 thread left everything on the module as it was"
+    once = "" if second else " in its first call only"
+    return "warn", f"forward writes to the module{once}: {', '.join(changed)}"
+
+
+def judge_schedules(limits: Limits, footing: Footing, selection: Selection, found: Exploration) -> Verdict:
+    """Judge what came of the schedules within a bound.
+
+    Args:
+        limits: How far the check was to go.
+        footing: What was run.
+        selection: The schedules that were to be tried.
+        found: What came of them.
+    """
+    explored = _explored(limits, footing, selection, found)
+    if found.failure is not None and found.schedule is not None:
+        first = sentence(found.failure.wrong[0])
+        if not found.schedule.preemptions:
+            first += " (without a hand-over: the result depends on the calls before it)"
+        return "fail", f"{first}; {explored}; {_again(found)}"
+    if found.hung:
+        return "skip", (
+            "the threads did not come to their end, as if each waited for a lock that another one holds; "
+            f"before that, {explored}"
+        )
+    if not found.runs:
+        return "skip", f"no schedule could be tried: {explored}"
+    if found.impossible and not found.interrupted:
+        return "skip", f"a lock in the module lets no thread be interrupted: {explored}"
+    return "pass", explored
+
+
+def _explored(limits: Limits, footing: Footing, selection: Selection, found: Exploration) -> str:
+    total = "more than 100,000" if selection.total is None else f"{selection.total:,}"
+    which = f"all {found.runs:,}" if found.runs == selection.total else f"{found.runs:,} of {total}"
+    parts = [
+        f"{which} schedules {f'tried, {found.wrong:,} wrong' if found.wrong else 'right'} "
+        f"({limits.threads} threads, {max(footing.points)} points each, "
+        f"at most {count(limits.preemptions, 'preemption')})"
+    ]
+    if found.impossible:
+        parts.append(
+            f"{found.impossible:,} cannot happen, as a lock in the module makes the other thread wait"
+        )
+    if not found.in_time and not found.hung:
+        parts.append("the time was up (--max-time)")
+    if len(selection.schedules) != selection.total:
+        parts.append(f"chosen by seed {limits.seed}, no more than {limits.schedules:,} (--schedules)")
+    return "; ".join((*parts, footing.note) if footing.note else parts)
+
+
+def judge_replay(footing: Footing, schedule: Schedule, found: Exploration) -> Verdict:
+    """Judge what came of the one schedule that was to be run again.
+
+    Args:
+        footing: What was run.
+        schedule: The schedule.
+        found: What came of it.
+    """
+    text = f"schedule {schedule} ({count(schedule.preemptions, 'preemption')})"
+    note = f"; {footing.note}" if footing.note else ""
+    if found.failure is not None:
+        return "fail", f"{text}: {sentence(found.failure.wrong[0])}; {_again(found)}{note}"
+    if found.hung or found.impossible:
+        return "skip", f"{text} cannot be followed, as a lock in the module makes a thread wait{note}"
+    return "pass", f"{text}: each thread gets what it gets alone{note}"
+
+
+def judge_stress(limits: Limits, footing: Footing, found: StressRun) -> Verdict:
+    """Judge what came of free threads.
+
+    Args:
+        limits: How far the check was to go.
+        footing: What was run.
+        found: What came of it.
+    """
+    calls = f"{found.calls:,} calls of {limits.stress_threads} free threads"
+    late = "" if found.in_time else "; the time was up (--max-time)"
+    note = f"; {footing.note}" if footing.note else ""
+    if found.wrong:
+        return "fail", f"{sentence(found.first[0])}; {found.wrong:,} of {calls} wrong{late}{note}"
+    if found.hung:
+        return (
+            "skip",
+            f"the threads did not come to their end after {calls}, as if they waited for a lock{note}",
+        )
+    if not found.calls:
+        return "skip", f"no call could be made{late}{note}"
+    return "pass", f"{calls} right: no proof{late}{note}"
+
+
+def sentence(wrong: Wrong) -> str:
+    """Say in a sentence what a thread got wrong.
+
+    Args:
+        wrong: The value.
+
+    Example:
+        >>> from rescli.threads.result import Wrong
+        >>> sentence(Wrong("B", "output", "shape (8, 4)", "shape (9, 4)"))
+        'thread B: output is shape (8, 4), alone it is shape (9, 4)'
+        >>> sentence(Wrong("B", "exception", "KeyError: 3", "no exception"))
+        'thread B raises KeyError: 3, alone it does not'
+    """
+    if wrong.value != "exception":
+        return f"thread {wrong.thread}: {wrong.value} is {wrong.found}, alone it is {wrong.expected}"
+    return f"thread {wrong.thread} raises {wrong.found}, alone it does not"
+
+
+def _again(found: Exploration) -> str:
+    return f"run again {REPLAYS} times, it failed {found.replayed} times"
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number with its noun.
+
+    Args:
+        number: How many.
+        noun: One of them.
+
+    Example:
+        >>> count(1, "point"), count(2, "point")
+        ('1 point', '2 points')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
