@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from rescli.threads.copies import IncomparableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torch import Tensor, nn
 
     Arrangement = Callable[[nn.Module, int], tuple[nn.Module, ...]]
 
@@ -50,7 +51,10 @@ def replicate(module: nn.Module, threads: int) -> tuple[nn.Module, ...]:
 
 
 def _replica(originals: list[nn.Module], *, own_values: bool) -> nn.Module:
-    replicas = {id(layer): layer._replicate_for_data_parallel() for layer in originals}  # type: ignore[operator] # noqa: SLF001 - what DataParallel calls
+    replicas: dict[int, nn.Module] = {
+        id(layer): layer._replicate_for_data_parallel()  # type: ignore[no-untyped-call] # noqa: SLF001 - what DataParallel calls
+        for layer in originals
+    }
     values: dict[int, Tensor] = {}
 
     def value_of(tensor: Tensor) -> Tensor:

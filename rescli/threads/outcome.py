@@ -149,10 +149,10 @@ _ABSENT = "nothing of that name"
 def _same(found: object, expected: object) -> bool:
     if isinstance(found, Tensor) and isinstance(expected, Tensor):
         return same_bits(found, expected)
+    if isinstance(found, Tensor) or isinstance(expected, Tensor):
+        return False
     # repr, so that NaN equals NaN and True is not 1.
-    return (
-        not isinstance(found, Tensor) and not isinstance(expected, Tensor) and repr(found) == repr(expected)
-    )
+    return repr(found) == repr(expected)
 
 
 def _texts(found: object, expected: object) -> tuple[str, str]:
@@ -169,12 +169,8 @@ def _texts(found: object, expected: object) -> tuple[str, str]:
     if not different:
         return "other bits (a sign of zero, or another NaN)", "the same bits"
     worst = int(distance.argmax())
-    return tuple(  # type: ignore[return-value] # two of them
-        f"{value.detach().reshape(-1)[worst].item():.6g} (the worst of {different:,} of {value.numel():,} values)"
-        if value is found
-        else f"{value.detach().reshape(-1)[worst].item():.6g}"
-        for value in (found, expected)
-    )
+    one, other = (f"{value.detach().reshape(-1)[worst].item():.6g}" for value in (found, expected))
+    return f"{one} (the worst of {different:,} among {found.numel():,} values)", other
 
 
 def _kind(value: object) -> str:

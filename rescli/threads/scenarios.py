@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
@@ -13,7 +14,7 @@ from rescli.threads.explore import explore
 from rescli.threads.footing import Subject, settle_footing
 from rescli.threads.inputs import equal_inputs, varied_inputs
 from rescli.threads.limits import SCHEDULED
-from rescli.threads.outcome import call
+from rescli.threads.outcome import call, describe_error
 from rescli.threads.result import Failure, ThreadsResult
 from rescli.threads.schedule import LETTERS, Schedule, select_schedules
 from rescli.threads.state import changed_names, take_snapshot
@@ -123,7 +124,8 @@ def check_block(
         CommandLineError: The block has fewer points than the schedule to replay needs.
     """
     end = clock() + limits.max_time_s
-    reason, inputs = "", ()
+    reason = ""
+    inputs: tuple[tuple[Tensor, ...], ...] = ()
     with quiet_process():
         try:
             refuse_compiled(block.module)
@@ -159,41 +161,55 @@ def _usable_inputs(block: Block, limits: Limits) -> tuple[tuple[Tensor, ...], ..
 
 
 def _first_error(module: nn.Module, inputs: tuple[Tensor, ...]) -> Exception | None:
-    """Call copies in the module's own mode, then in eval mode; give what was raised if both fail."""
+    """Give what the block raises in a single thread, unless there is a mode in which it raises nothing."""
     raised: Exception | None = None
-    for training in (True, False):
-        copied = copy_module(module)
+    for copied in _in_each_mode(module):
         try:
-            call(copied if training else copied.eval(), inputs)
-        except Exception as error:  # noqa: BLE001 - whatever the module raises is reported
+            call(copied, inputs)
+        except Exception as error:  # noqa: BLE001, PERF203 - whatever is raised is reported; there are two modes at most
             raised = raised or error
         else:
             return None
     return raised
 
 
+def _in_each_mode(module: nn.Module) -> Iterator[nn.Module]:
+    """Give a copy in the module's own mode, then one in eval mode if that is another one."""
+    yield copy_module(module)
+    if any(layer.training for layer in module.modules()):
+        yield copy_module(module).eval()
+
+
 def _run_state(task: _Task) -> ThreadsResult:
     """Run two forwards in one thread and see what each left behind on the module."""
-    for training in (True, False):
-        module = copy_module(task.block.module)
-        if not training:
-            module.eval()
-        snapshots = [take_snapshot(module)]
+    raised = ""
+    for copied in _in_each_mode(task.block.module):
         try:
-            for own in task.inputs[:2]:
-                call(module, own)
-                snapshots.append(take_snapshot(module))
-        except Exception:
-            if training and any(layer.training for layer in module.modules()):
-                continue
-            raise
-        break
-    first, second = (changed_names(*snapshots[index : index + 2]) for index in range(2))
-    changed = tuple(sorted({*first, *second}))
+            first, second = _changes(copied, task.inputs[:2])
+        except Exception as error:  # noqa: BLE001, PERF203 - whatever is raised is reported; there are two modes at most
+            raised = describe_error(error)
+        else:
+            break
+    else:
+        raise IncomparableError(f"a single thread raises {raised}")
     return task.result(
         judge_state(first, second),
-        {"runs": 2, "wrong": bool(first) + bool(second), "threads": 1, "changed": changed},
+        {
+            "runs": 2,
+            "wrong": bool(first) + bool(second),
+            "threads": 1,
+            "changed": tuple(sorted({*first, *second})),
+        },
     )
+
+
+def _changes(module: nn.Module, inputs: Sequence[tuple[Tensor, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Name what each forward changes on the module, one after the other."""
+    snapshots = [take_snapshot(module)]
+    for own in inputs:
+        call(module, own)
+        snapshots.append(take_snapshot(module))
+    return tuple(changed_names(before, after) for before, after in itertools.pairwise(snapshots))
 
 
 def _run_schedules(task: _Task) -> ThreadsResult:
@@ -206,7 +222,7 @@ def _run_schedules(task: _Task) -> ThreadsResult:
         for index, schedule in enumerate(selection.schedules):
             if index % 20 == 0:
                 task.say(
-                    f"{task.block.name}: {task.scenario}, {index} of {len(selection.schedules)} schedules"
+                    f"{task.block.name}: {task.scenario}, schedule {index} of {len(selection.schedules)}"
                 )
             yield schedule
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_THREADS = 8
 LETTERS = "ABCDEFGH"
-# Beyond this many the schedules are drawn at random instead of listed: listing costs about a second a million.
+# Beyond this many the schedules are drawn at random instead of listed, which would take seconds.
 _LISTED = 100_000
 _TURN = re.compile(r"([A-H])([1-9]\d*)?")
 _FORM = "for instance shared:A3,B,A: A runs to its point 3, then B to its end, then A to its end"
@@ -232,8 +232,7 @@ def _one_drawn(points: Sequence[int], preemptions: int, generator: random.Random
         interrupted = turns[-1].thread if turns and turns[-1].stop is not None else None
         thread = generator.choice(sorted(unfinished - {interrupted}))
         alone = len(unfinished) == 1
-        stop = stops[thread].pop() if stops[thread] and not alone else None
-        turns.append(Turn(thread, stop))
-        if stop is None:
+        turns.append(Turn(thread, stops[thread].pop() if stops[thread] and not alone else None))
+        if turns[-1].stop is None:
             unfinished.discard(thread)
     return Schedule(tuple(turns))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING
@@ -119,7 +120,7 @@ def _content(value: object, kept: list[object], depth: int) -> object:
         return tuple((_mark(key, kept, depth), _mark(item, kept, depth)) for key, item in list(value.items()))
     if isinstance(value, list | tuple | deque):
         return tuple(_mark(item, kept, depth) for item in list(value))
-    if isinstance(value, Set):
+    if isinstance(value, AbstractSet):
         return frozenset(map(id, value))
     attributes = getattr(value, "__dict__", {})
     return tuple((name, _mark(item, kept, depth)) for name, item in list(attributes.items()))

@@ -48,7 +48,7 @@ def judge_schedules(limits: Limits, footing: Footing, selection: Selection, foun
         return "fail", f"{first}; {explored}; {_again(found)}"
     if found.hung:
         return "skip", (
-            "the threads did not come to their end, as if each waited for a lock that another one holds; "
+            "the threads did not end, as if each waited for a lock that another one holds; "
             f"before that, {explored}"
         )
     if not found.runs:
@@ -61,15 +61,12 @@ def judge_schedules(limits: Limits, footing: Footing, selection: Selection, foun
 def _explored(limits: Limits, footing: Footing, selection: Selection, found: Exploration) -> str:
     total = "more than 100,000" if selection.total is None else f"{selection.total:,}"
     which = f"all {found.runs:,}" if found.runs == selection.total else f"{found.runs:,} of {total}"
-    parts = [
-        f"{which} schedules {f'tried, {found.wrong:,} wrong' if found.wrong else 'right'} "
-        f"({limits.threads} threads, {max(footing.points)} points each, "
-        f"at most {count(limits.preemptions, 'preemption')})"
-    ]
+    tried = f"tried, {found.wrong:,} wrong" if found.wrong else "right"
+    points = f"{limits.threads} threads, {max(footing.points)} points each"
+    bound = f"at most {count(limits.preemptions, 'preemption')}"
+    parts = [f"{which} schedules {tried} ({points}, {bound})"]
     if found.impossible:
-        parts.append(
-            f"{found.impossible:,} cannot happen, as a lock in the module makes the other thread wait"
-        )
+        parts.append(f"{found.impossible:,} cannot happen: a lock in the module makes the other thread wait")
     if not found.in_time and not found.hung:
         parts.append("the time was up (--max-time)")
     if len(selection.schedules) != selection.total:
@@ -108,10 +105,7 @@ def judge_stress(limits: Limits, footing: Footing, found: StressRun) -> Verdict:
     if found.wrong:
         return "fail", f"{sentence(found.first[0])}; {found.wrong:,} of {calls} wrong{late}{note}"
     if found.hung:
-        return (
-            "skip",
-            f"the threads did not come to their end after {calls}, as if they waited for a lock{note}",
-        )
+        return "skip", f"the threads did not end after {calls}, as if they waited for a lock{note}"
     if not found.calls:
         return "skip", f"no call could be made{late}{note}"
     return "pass", f"{calls} right: no proof{late}{note}"
