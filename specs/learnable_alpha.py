@@ -1,6 +1,7 @@
 """A gated skip whose mixing weight is learned.
 
-The output is ``(1 - a) * x + a * r``; ``a`` starts at 0.3 and stays between 0 and 1 whatever the optimizer does.
+The output is ``(1 - a) * x + a * r``; ``a`` starts at 0.3 and stays between 0 and 1,
+whatever the optimizer does.
 """
 
 from torch import nn

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rescli.errors import SpecError
+from rescli.spec.model import ShippedSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,23 +49,6 @@ class Target:
         if self.kind == "shipped":
             return f"shipped:{self.source}"
         return f"{self.source}:{block}"
-
-
-@dataclass(frozen=True, slots=True)
-class ShippedSpec:
-    """A spec that comes with rescli.
-
-    Args:
-        name: What to type for it.
-        path: Its file.
-        summary: The first line of its docstring.
-        quick: Whether it runs in milliseconds and so belongs to the quick set.
-    """
-
-    name: str
-    path: Path
-    summary: str
-    quick: bool
 
 
 def shipped_specs() -> tuple[ShippedSpec, ...]:
@@ -106,6 +90,13 @@ def _says_quick(statement: ast.stmt) -> bool:
     )
 
 
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for the system, or with a NUL in it
+        return False
+
+
 def parse_target(text: str) -> Target:
     """Find out what a TARGET means, without running anything.
 
@@ -115,13 +106,13 @@ def parse_target(text: str) -> Target:
     Raises:
         SpecError: There is no such file, module or shipped spec; the closest one is named.
     """
-    if Path(text).is_file():
+    if _is_file(text):
         return _file_target(text, text, None)
     head, colon, name = text.rpartition(":")
     # What follows the colon of C:\nets\spec.py is a path, no name.
     if not colon or not name.isidentifier():
         return _whole(text)
-    if Path(head).is_file():
+    if _is_file(head):
         return _file_target(text, head, name)
     if head == "shipped":
         return _shipped_target(text, name, None)
