@@ -1,0 +1,187 @@
+"""Copies to run instead of the user's own block, on the CPU or on the meta device where they take no memory."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
+
+from rescli.errors import SpecError
+from rescli.graph.structure import tensors_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Device = Literal["cpu", "meta"]
+
+# Up to here a real run on the CPU is quicker than what the meta device costs when it is first touched (0.85 s).
+_MOST_REAL_PARAMETERS = 20_000_000
+_MOST_REAL_INPUT_ELEMENTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCopy:
+    """A copy of a block.
+
+    Args:
+        module: The copy, in evaluation mode.
+        tensors: All tensors that were copied, those that modules keep as plain attributes included.
+        originals: The user's own module for each module of the copy, by the identity of the latter.
+    """
+
+    module: nn.Module
+    tensors: tuple[Tensor, ...]
+    originals: dict[int, nn.Module]
+
+
+def suitable_device(module: nn.Module, inputs: Sequence[object]) -> Device:
+    """Say where a copy should run: small blocks for real, large ones without data.
+
+    Args:
+        module: The block.
+        inputs: What it will be run on.
+    """
+    if is_without_data(module):
+        return "meta"
+    parameters = sum(parameter.numel() for parameter in module.parameters() if not is_lazy(parameter))
+    elements = sum(tensor.numel() for tensor in tensors_in(list(inputs)))
+    is_large = parameters > _MOST_REAL_PARAMETERS or elements > _MOST_REAL_INPUT_ELEMENTS
+    return "meta" if is_large else "cpu"
+
+
+def is_without_data(module: nn.Module) -> bool:
+    """Say whether a block was built on the meta device, at least in part.
+
+    Args:
+        module: The block.
+    """
+    return any(parameter.is_meta for parameter in module.parameters())
+
+
+def copy_block(module: nn.Module, device: Device) -> BlockCopy:
+    """Copy a block to another device without touching it, and without taking the memory twice on meta.
+
+    The copy is in evaluation mode: there every layer shows, BatchNorm takes a batch of one, dropout and
+    stochastic depth draw no random numbers, and a run leaves no statistics behind.
+
+    Args:
+        module: The user's block. It may hold tensors that plain deepcopy refuses, and objects that nothing
+            can copy, as locks: the copy shares these.
+        device: Where the copy goes.
+
+    Raises:
+        SpecError: The block refuses to be copied.
+    """
+    transfer = _Transfer(torch.device(device))
+    try:
+        with torch.no_grad(), transfer:
+            twin = _deepcopy(module)
+    except Exception as error:
+        raise SpecError(
+            f"the block cannot be copied, and it is never run itself: {type(error).__name__}: {error}",
+            hint="give the class a __deepcopy__, or build the block in a function",
+        ) from error
+    if any(is_lazy(parameter) for parameter in twin.parameters()):
+        # Parameters without a size yet carry their device with them.
+        twin.to(device)
+    twin.eval()
+    pairs = list(zip(twin.modules(), module.modules(), strict=False))
+    originals = {id(mine): yours for mine, yours in pairs if type(mine) is type(yours)}
+    tensors = [*transfer.copies, *twin.parameters(), *twin.buffers()]
+    return BlockCopy(module=twin, tensors=tuple(tensors), originals=originals)
+
+
+@contextlib.contextmanager
+def untouched_rng() -> Iterator[None]:
+    """Give the random number generators of torch, Python and NumPy their states back at the end."""
+    python = random.getstate()
+    # Only if somebody has imported it: we do not need it.
+    numpy = sys.modules.get("numpy.random")
+    state = numpy.get_state() if numpy else None
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(devices=devices):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            if numpy:
+                numpy.set_state(state)
+
+
+class _Transfer(TorchFunctionMode):
+    """Sends every tensor that deepcopy meets to one device, wherever in the block it is kept."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self.copies: list[Tensor] = []
+        self._device = device
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],  # noqa: ARG002 - the signature is torch's
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever the function returns
+        name = getattr(func, "__name__", "")
+        if name == "__deepcopy__":
+            return self._copy(*args)
+        if name == "clone":  # how a Parameter copies its data
+            return self._move(args[0])
+        return func(*args, **(kwargs or {}))
+
+    def _copy(self, tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+        if id(tensor) in memo:
+            known: Tensor = memo[id(tensor)]
+            return known
+        twin = self._move(tensor)
+        # deepcopy itself refuses tensors that are results of a computation; their copy is no result.
+        if tensor.is_leaf and tensor.requires_grad:
+            twin.requires_grad_()
+        memo[id(tensor)] = twin
+        twin.__dict__.update(copy.deepcopy(tensor.__dict__, memo))
+        return twin
+
+    def _move(self, tensor: Tensor) -> Tensor:
+        if self._device.type == "meta":
+            twin = torch.empty_like(tensor.detach(), device=self._device)
+        else:
+            twin = tensor.detach().to(self._device, copy=True)
+        self.copies.append(twin)
+        return twin
+
+
+def _deepcopy(module: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(module)
+    except TypeError:
+        # What Python says of locks, generators, open files: look for them and share them.
+        return copy.deepcopy(module, _uncopyable_parts(module))
+
+
+def _uncopyable_parts(module: nn.Module) -> dict[int, Any]:
+    """Find what no module can hand to a copy, as the memo that makes deepcopy share it."""
+    memo: dict[int, Any] = {}
+    for part in module.modules():
+        for attribute in vars(part).values():
+            # Dictionaries of hooks must not be shared whole: the copy gets hooks of ours.
+            for value in attribute.values() if isinstance(attribute, dict) else (attribute,):
+                if not isinstance(value, nn.Module | Tensor) and not _can_copy(value):
+                    memo[id(value)] = value
+    return memo
+
+
+def _can_copy(value: object) -> bool:
+    try:
+        copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - whatever it is that fails, it cannot be copied
+        return False
+    return True

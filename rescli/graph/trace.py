@@ -1,0 +1,304 @@
+"""From a block and an input to the facts about it, by running a copy once."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from rescli.graph.copies import copy_block, is_without_data, suitable_device
+from rescli.graph.details import detail_of, type_name
+from rescli.graph.diagnose import Placement, diagnose
+from rescli.graph.model import BlockGraph, Diagnostic, Failure, InputFact, LayerFact, TensorFact
+from rescli.graph.recording import record_run
+from rescli.graph.skips import edges_of
+from rescli.graph.structure import dtype_name, map_tensors
+from torchresidual import ResidualSequential
+from torchresidual.core import Apply, Record
+from torchresidual.errors import ResidualError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rescli.graph.copies import BlockCopy, Device
+    from rescli.graph.model import LayerKind, Origin
+    from rescli.graph.recording import Execution, Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What a run found, and what ended it.
+
+    Args:
+        graph: The facts, up to the layer that failed.
+        error: What that layer raised, or None.
+    """
+
+    graph: BlockGraph
+    error: Exception | None
+
+
+def trace(
+    module: nn.Module,
+    inputs: Sequence[object],
+    *,
+    name: str,
+    target: str,
+    origin: Origin,
+    device: Device | None = None,
+) -> BlockGraph:
+    """Run a copy of a block once and say what it is.
+
+    The block itself is never run: its mode, hooks, gradients, buffers and devices stay as they are, and so
+    does the state of the random number generators.
+
+    Args:
+        module: The block.
+        inputs: What its forward takes.
+        name: What the block is called in results.
+        target: Where it comes from, as ``spec.py:name``.
+        origin: How the input was found.
+        device: Where the copy runs: ``cpu``, or ``meta`` without data. None runs small blocks for real and
+            large ones on meta.
+
+    Returns:
+        The facts. Of a block that raises, those up to the layer that did, with ``failure`` set.
+
+    Raises:
+        SpecError: The block refuses to be copied.
+
+    Example:
+        >>> import torch
+        >>> graph = trace(nn.Linear(4, 2), [torch.ones(3, 4)], name="linear", target="-", origin="option")
+        >>> graph.parameters, graph.flops, graph.layers[0].detail
+        (10, 48, '4 -> 2')
+    """
+    return trace_with_error(module, inputs, name=name, target=target, origin=origin, device=device).graph
+
+
+def trace_with_error(
+    module: nn.Module,
+    inputs: Sequence[object],
+    *,
+    name: str,
+    target: str,
+    origin: Origin,
+    device: Device | None = None,
+) -> Traced:
+    """Do what ``trace`` does, and hand over the error itself as well.
+
+    Args:
+        module: As for ``trace``.
+        inputs: As for ``trace``.
+        name: As for ``trace``.
+        target: As for ``trace``.
+        origin: As for ``trace``.
+        device: As for ``trace``.
+    """
+    block, recording, notes = _run(module, inputs, device or suitable_device(module, inputs))
+    failure = _failure(recording)
+    rows = _rows(block.module, recording)
+    layers = tuple(row for _, row in rows)
+    edges = edges_of(rows, block.originals)
+    parameters = [each for each in block.module.parameters() if not is_lazy(each)]
+    accounts = [execution.account for execution in recording.executions if not execution.is_hidden]
+    graph = BlockGraph(
+        name=name,
+        target=target,
+        type=type_name(module),
+        inputs=tuple(_input_facts(inputs, origin)),
+        outputs=tuple(TensorFact(tuple(each.shape), dtype_name(each.dtype)) for each in recording.outputs),
+        parameters=sum(each.numel() for each in parameters),
+        trainable_parameters=sum(each.numel() for each in parameters if each.requires_grad),
+        buffers=sum(each.numel() for each in block.module.buffers() if not is_lazy(each)),
+        flops=sum(account.flops for account in accounts),
+        uncounted=_uncounted(recording),
+        layers=layers,
+        edges=edges,
+        diagnostics=(*diagnose(layers, edges, failure, placements(module)), *notes),
+        failure=failure,
+    )
+    return Traced(graph, recording.error)
+
+
+def placements(module: nn.Module) -> tuple[Placement, ...]:
+    """List the Records and Applies of a block in the order of its structure, one for each place.
+
+    Args:
+        module: The block.
+    """
+    scopes: dict[str, str] = {}
+    found = []
+    for path, part in module.named_modules(remove_duplicate=False):
+        around = path.rpartition(".")[0]
+        scope = scopes[path] = path if isinstance(part, ResidualSequential) else scopes.get(around, "") if path else ""
+        if isinstance(part, Record):
+            found.append(Placement(path, "record", part.name, scopes.get(around, scope)))
+        elif isinstance(part, Apply):
+            found.append(Placement(path, "apply", part.record_name, scopes.get(around, scope)))
+    return tuple(found)
+
+
+def _run(
+    module: nn.Module, inputs: Sequence[object], device: Device
+) -> tuple[BlockCopy, Recording, tuple[Diagnostic, ...]]:
+    """Run a copy on the device, or on the CPU where the block needs values that meta tensors do not have."""
+    block, recording = _run_on(module, inputs, device)
+    error = recording.error
+    if device == "cpu" or error is None or is_without_data(module) or not _needs_data(error):
+        return block, recording, ()
+    block, recording = _run_on(module, inputs, "cpu")
+    note = Diagnostic(
+        code="needs-data",
+        severity="note",
+        path="",
+        message=f"the block is large but cannot run without data, so it ran on the CPU: {_reason(error)}",
+        hint="",
+    )
+    return block, recording, (note,)
+
+
+def _run_on(module: nn.Module, inputs: Sequence[object], device: Device) -> tuple[BlockCopy, Recording]:
+    block = copy_block(module, device)
+    own = [map_tensors(each, lambda tensor: tensor.detach().to(device, copy=True)) for each in inputs]
+    with warnings.catch_warnings():
+        # What a layer warns of is said when the user runs it; here it would be about our copy.
+        warnings.simplefilter("ignore")
+        return block, record_run(block, own)
+
+
+def _needs_data(error: Exception) -> bool:
+    return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
+
+
+def _rows(block: nn.Module, recording: Recording) -> list[tuple[Execution, LayerFact]]:
+    """Make the rows of the listing, each with the parameters that no earlier row counts."""
+    shown = [each for each in recording.executions if not each.is_hidden]
+    owned = _owned_parameters(block, shown, complete=recording.error is None)
+    root = shown[0] if shown else None
+    if root is not None and len(shown) > 1 and not _root_has_own(root, owned.get(root, []), recording):
+        shown.remove(root)
+    counted: set[int] = set()
+    seen: set[int] = set()
+    rows = []
+    for index, execution in enumerate(shown):
+        parameters = 0
+        for parameter in owned.get(execution, ()):
+            if id(parameter) not in counted:
+                counted.add(id(parameter))
+                parameters += parameter.numel()
+        rows.append((execution, _row(execution, index, parameters, seen, recording.failed)))
+        seen.add(id(execution.module))
+    return rows
+
+
+def _root_has_own(root: Execution, parameters: Sequence[nn.Parameter], recording: Recording) -> bool:
+    """Say whether the block itself has something to show beside its children."""
+    if recording.error is not None:
+        return False
+    return bool(parameters) or root.account.flops > 0 or root.account.has_holes
+
+
+def _row(
+    execution: Execution, index: int, parameters: int, seen: set[int], failed: Execution | None
+) -> LayerFact:
+    module = execution.module
+    kind = _kind(execution)
+    record = module.name if isinstance(module, Record) else None
+    if isinstance(module, Apply):
+        record = execution.read.name if execution.read else module.record_name
+    return LayerFact(
+        index=index,
+        path=execution.path,
+        kind=kind,
+        type=type_name(module),
+        depth=execution.depth,
+        output_shape=execution.output_shape,
+        dtype=execution.dtype,
+        parameters=parameters,
+        flops=None if execution.account.has_holes or execution.error else execution.account.flops,
+        reused=id(module) in seen,
+        detail=_row_detail(module),
+        output=execution.output,
+        record=record,
+        failed=execution is failed,
+    )
+
+
+def _kind(execution: Execution) -> LayerKind:
+    if isinstance(execution.module, Record):
+        return "record"
+    if isinstance(execution.module, Apply):
+        return "apply"
+    return "block" if execution.has_rows or isinstance(execution.module, nn.Sequential) else "layer"
+
+
+def _row_detail(module: nn.Module) -> str:
+    if isinstance(module, Record):
+        return "need_projection" if module.need_projection else ""
+    return module.operation if isinstance(module, Apply) else detail_of(module)
+
+
+def _owned_parameters(
+    block: nn.Module, shown: Sequence[Execution], *, complete: bool
+) -> dict[Execution, list[nn.Parameter]]:
+    """Give each module that ran its parameters, and those of modules below it that never ran as modules.
+
+    Such are the projection of an Apply, and the output layer of nn.MultiheadAttention, which torch reads
+    without calling it. Of a block that stopped half-way nobody knows which modules would have run, so there
+    only Applies get what lies below them.
+    """
+    first: dict[int, Execution] = {}
+    for execution in shown:
+        first.setdefault(id(execution.module), execution)
+    owned: dict[Execution, list[nn.Parameter]] = {}
+    holders: dict[str, Execution | None] = {}
+    for path, module in block.named_modules():
+        around = holders.get(path.rpartition(".")[0]) if path else None
+        belongs_below = complete or (around is not None and isinstance(around.module, Apply))
+        holder = holders[path] = first.get(id(module), around if belongs_below else None)
+        if holder is not None:
+            mine = [each for each in module.parameters(recurse=False) if not is_lazy(each)]
+            owned.setdefault(holder, []).extend(mine)
+    return owned
+
+
+def _failure(recording: Recording) -> Failure | None:
+    error, failed = recording.error, recording.failed
+    if error is None:
+        return None
+    if failed is None:
+        return Failure(path="", type="", input="", reason=_reason(error))
+    read = failed.read
+    return Failure(
+        path=failed.path,
+        type=type_name(failed.module),
+        input=failed.given,
+        reason=_reason(failed.error or error),
+        recorded_shape=read.recorded_shape if read else None,
+        current_shape=read.current_shape if read else None,
+    )
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ResidualError):
+        return error.reason
+    # torch appends the frames of its C++ code to some messages.
+    text = str(error).strip().partition("\nException raised from")[0]
+    return text if isinstance(error, RuntimeError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def _uncounted(recording: Recording) -> tuple[str, ...]:
+    paths = [each.path for each in recording.executions if each.account.has_holes and not each.is_hidden]
+    if recording.error is not None:
+        paths.append(recording.failed.path if recording.failed else "")
+    return tuple(dict.fromkeys(paths))
+
+
+def _input_facts(inputs: Iterable[object], origin: Origin) -> Iterator[InputFact]:
+    for each in inputs:
+        if isinstance(each, Tensor):
+            yield InputFact(tuple(each.shape), dtype_name(each.dtype), origin)
