@@ -1,7 +1,8 @@
-"""Dense connections: each layer sees the outputs of all layers before it.
+"""Dense connections: features grow by concatenation.
 
-Apply with ``concat`` puts what was recorded behind the new features: 32 grow to 48, and 48 to 64. The idea is
-that of DenseNet, Huang et al. 2017 (https://arxiv.org/abs/1608.06993).
+Each layer sees what all layers before it gave: Apply puts what was recorded behind the new
+features, 32 grow to 48, and 48 to 64. The idea is that of DenseNet, Huang et al. 2017
+(https://arxiv.org/abs/1608.06993).
 """
 
 from torch import nn

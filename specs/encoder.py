@@ -1,7 +1,8 @@
-"""A convolutional encoder with a projected skip and a concatenating one, its layers named.
+"""A convolutional encoder: one projected skip, one concat.
 
-The long skip goes through a 1x1 convolution from 64 to 128 channels; the short one puts 128 recorded channels
-beside the 64 of the last convolution. 64 channels go in, 192 come out, the length stays.
+Its layers have names. The long skip goes through a 1x1 convolution from 64 to 128 channels; the
+short one puts 128 recorded channels beside the 64 of the last convolution. 64 channels go in, 192
+come out, the length stays.
 """
 
 from collections import OrderedDict

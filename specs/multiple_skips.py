@@ -1,4 +1,4 @@
-"""Two skips that cross: each Apply names the Record it wants.
+"""Two skips that cross: each Apply names its Record.
 
 The skip from ``input`` ends where the width is 64 again, so its ``need_projection`` adds no parameter.
 """

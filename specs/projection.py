@@ -1,4 +1,4 @@
-"""A skip over a change of width: 64 features go in, 128 come out.
+"""A skip over a change of width, from 64 to 128 features.
 
 ``need_projection=True`` lets Apply put a Linear(64, 128) of its own into the skip.
 """

@@ -1,7 +1,7 @@
-"""A post-norm transformer layer: self-attention and a feed-forward network, each with its skip.
+"""A post-norm transformer layer: attention, feed-forward.
 
-Attention is called with the current tensor as query, key and value. Its batch comes second, as PyTorch's own
-default has it.
+Self-attention and the feed-forward network each have a skip. Attention is called with the current
+tensor as query, key and value. Its batch comes second, as PyTorch's own default has it.
 """
 
 from torch import nn
