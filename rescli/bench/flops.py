@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from rescli.graph.trace import trace
@@ -31,6 +32,12 @@ def count_flops(block: PreparedBlock, training: Training | None) -> dict[PassNam
     if backward is not None:
         counts |= {"backward": backward, "step": graph.flops + backward}
     return counts
+
+
+def warm_up_counter() -> None:
+    """Let PyTorch import what its counter needs, a second's worth, before anybody's time is running."""
+    with FlopCounterMode(display=False):
+        torch.mm(torch.ones(1, 1), torch.ones(1, 1))
 
 
 def backward_flops(training: Training, forward: int) -> int | None:

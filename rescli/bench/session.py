@@ -14,7 +14,7 @@ from rescli.bench.denormal import denormals
 from rescli.bench.engine import Engine, Limits, Series, Subject
 from rescli.bench.environment import usable_cores
 from rescli.bench.failure import Failure, describe_failure
-from rescli.bench.flops import count_flops
+from rescli.bench.flops import count_flops, warm_up_counter
 from rescli.bench.memory import CudaAllocator, MemoryUse, measure_memory
 from rescli.bench.parallel import spread
 from rescli.bench.passes import Forward, Inference, Training, private_copy
@@ -85,6 +85,7 @@ def bench_blocks(
         KeyboardInterrupt: The run was interrupted; the samples taken until then are in ``rows``.
     """
     clock = clock_for(settings.devices)
+    warm_up_counter()
     deadline_s = clock.now_s() + settings.max_time_s
     cases = [(block, size) for block in blocks for size in settings.batch_sizes or (None,)]
     for place, (block, size) in enumerate(cases):

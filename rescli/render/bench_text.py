@@ -1,0 +1,240 @@
+"""A benchmark as a table a block, for a person at a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rescli.render.bench_warnings import sentence
+from rescli.units import format_bytes, format_count, format_flops, format_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rescli.bench.result import BenchResult, Environment, PassResult
+
+_INDENT = "  "
+_BINS = 8
+_BARS = " ▁▂▃▄▅▆▇█"
+_ASCII_BARS = " .:-=+*#@"
+_UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What the page can show.
+
+    Args:
+        width: Columns; what cannot be folded to it is not cut.
+        ascii_only: Whether only ASCII characters can be shown.
+        color: Whether escape sequences are wanted.
+    """
+
+    width: int = 80
+    ascii_only: bool = False
+    color: bool = False
+
+    @property
+    def dash(self) -> str:
+        """What stands where there is no number, and between two of them."""
+        return "-" if self.ascii_only else "–"  # noqa: RUF001 - a dash is meant
+
+    def bold(self, text: str) -> str:
+        """Put weight on a text."""
+        return f"\x1b[1m{text}\x1b[0m" if self.color else text
+
+    def alarming(self, text: str) -> str:
+        """Draw the eye to a text."""
+        return f"\x1b[33m{text}\x1b[0m" if self.color else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column of the table.
+
+    Args:
+        header: What stands above it.
+        cell: Gives the text of a row.
+        left: Whether it is aligned to the left.
+        keep: The columns with the lowest number go first where the page is too narrow.
+    """
+
+    header: str
+    cell: Callable[[PassResult], str]
+    left: bool = False
+    keep: int = 9
+
+
+def bench_text(
+    result: BenchResult, *, width: int = 80, ascii_only: bool = False, color: bool = False
+) -> str:
+    """Write a benchmark as text.
+
+    Args:
+        result: What was found.
+        width: Columns to lay it out for.
+        ascii_only: Whether only ASCII characters can be shown.
+        color: Whether escape sequences are wanted.
+    """
+    style = Style(width, ascii_only, color)
+    lines = list(_head(result.environment, style))
+    # By block and batch size, as the rows come.
+    for _, group in groupby(result.results, key=lambda row: (row.target, row.name, row.batch_size)):
+        lines += ["", *_block(list(group), style)]
+    if not result.results:
+        lines += ["", "Nothing was measured."]
+    if result.interrupted:
+        lines += ["", "Interrupted: this is what was measured until then."]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _head(environment: Environment, style: Style) -> Iterator[str]:
+    threads = f"{environment.threads} thread{'' if environment.threads == 1 else 's'}"
+    cores = f"{environment.cores} core{'' if environment.cores == 1 else 's'}"
+    facts = [environment.cpu, f"{threads} on {cores}", f"torch {environment.torch}"]
+    facts += [gpu.name for gpu in environment.gpus]
+    yield from textwrap.wrap(", ".join(facts), style.width, break_long_words=False)
+
+
+def _block(rows: list[PassResult], style: Style) -> Iterator[str]:
+    first = rows[0]
+    how = first.device if first.parallel == "none" else f"DataParallel on {first.device}"
+    yield f"{style.bold(first.target)}  {how}, {first.dtype}, batch {format_count(first.batch_size)}"
+    yield from _table(rows, _columns(rows, style), style)
+    calls = [
+        f"{row.pass_name} {format_seconds(row.first_call_s, ascii_only=style.ascii_only)}"
+        for row in rows
+        if row.first_call_s is not None
+    ]
+    if calls:
+        yield from _folded(f"first call: {', '.join(calls)}", style)
+    yield from _warnings(rows, style)
+
+
+def _columns(rows: list[PassResult], style: Style) -> list[_Column]:
+    """Choose the columns that have something to say."""
+    columns = [
+        _Column("pass", lambda row: row.pass_name, left=True),
+        _Column("median", lambda row: _median(row, style)),
+        _Column("95% interval", lambda row: _interval(row, style)),
+        _Column("items/s", lambda row: _throughput(row, style), keep=5),
+    ]
+    if any(row.flops_per_s is not None for row in rows):
+        columns.append(_Column("FLOP/s", lambda row: _flop_rate(row, style), keep=3))
+    if any(row.peak_memory_bytes is not None for row in rows):
+        columns.append(_Column("peak", lambda row: _peak(row, style), keep=4))
+    columns.append(_Column("samples", lambda row: format_count(len(row.samples_s)), keep=2))
+    columns.append(_Column("spread", lambda row: distribution(row.samples_s, style.ascii_only), left=True, keep=1))
+    return columns
+
+
+def _table(rows: list[PassResult], columns: list[_Column], style: Style) -> Iterator[str]:
+    cells = {column.header: [column.header, *map(column.cell, rows)] for column in columns}
+    widths = {header: max(map(len, texts)) for header, texts in cells.items()}
+    shown = list(columns)
+    while sum(widths[column.header] + len(_INDENT) for column in shown) > style.width:
+        weakest = min(shown, key=lambda column: column.keep)
+        if weakest.keep == 9:
+            break
+        shown.remove(weakest)
+    for place in range(len(rows) + 1):
+        line = [
+            f"{cells[column.header][place]:{'<' if column.left else '>'}{widths[column.header]}}"
+            for column in shown
+        ]
+        yield _INDENT + _INDENT.join(line)
+
+
+def _median(row: PassResult, style: Style) -> str:
+    if row.statistics is None:
+        return style.dash
+    number, unit = _in_unit(row.statistics.median_s, row.statistics.median_s, style)
+    return f"{number} {unit}"
+
+
+def _interval(row: PassResult, style: Style) -> str:
+    """Write the interval in the unit of the median beside it, so that they can be compared at a glance."""
+    if row.statistics is None or row.statistics.ci95_s is None:
+        return style.dash
+    low, high = (_in_unit(end, row.statistics.median_s, style)[0] for end in row.statistics.ci95_s)
+    return f"{low}{style.dash}{high}"
+
+
+def _in_unit(seconds: float, scale_s: float, style: Style) -> tuple[str, str]:
+    """Write a time with four digits in the unit that suits another one."""
+    unit = format_seconds(scale_s, ascii_only=style.ascii_only).rpartition(" ")[2]
+    whole_digits = len(str(int(scale_s / _UNITS[unit])))
+    return f"{seconds / _UNITS[unit]:,.{max(0, 4 - whole_digits)}f}", unit
+
+
+def _throughput(row: PassResult, style: Style) -> str:
+    rate = row.throughput_per_s
+    if rate is None:
+        return style.dash
+    return format_count(round(rate)) if rate >= 100 else f"{rate:.3g}"
+
+
+def _flop_rate(row: PassResult, style: Style) -> str:
+    # The header has the rest of the unit.
+    return style.dash if row.flops_per_s is None else format_flops(row.flops_per_s).removesuffix("FLOP").rstrip()
+
+
+def _peak(row: PassResult, style: Style) -> str:
+    return style.dash if row.peak_memory_bytes is None else format_bytes(row.peak_memory_bytes)
+
+
+def distribution(samples: Sequence[float], ascii_only: bool = False) -> str:
+    """Draw where the samples lie, from the fastest on the left to the slowest on the right.
+
+    Args:
+        samples: Times. Those further out than five quartile distances above the median share the last bin.
+        ascii_only: Whether only ASCII characters can be shown.
+
+    Example:
+        >>> distribution([1.0, 1.0, 1.0, 2.0])
+        '█      ▃'
+    """
+    if len(samples) < 2:
+        return ""
+    ordered = sorted(samples)
+    low, middle = ordered[0], ordered[len(ordered) // 2]
+    spread = ordered[len(ordered) * 3 // 4] - ordered[len(ordered) // 4]
+    high = min(ordered[-1], middle + 5 * spread) if spread else ordered[-1]
+    counts = [0] * _BINS
+    for value in ordered:
+        place = int((value - low) / (high - low) * _BINS) if high > low else 0
+        counts[min(place, _BINS - 1)] += 1
+    bars = _ASCII_BARS if ascii_only else _BARS
+    # What is not empty is seen, however little it is.
+    return "".join(bars[-(-count * (len(bars) - 1) // max(counts))] for count in counts)
+
+
+def _warnings(rows: list[PassResult], style: Style) -> Iterator[str]:
+    """Write each sentence once, with the passes it holds for."""
+    passes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows:
+        for warning in row.warnings:
+            words = sentence(warning)
+            passes[words.message, words.hint].append(row.pass_name)
+    for (message, hint), names in passes.items():
+        whom = "" if len(names) == len(rows) else f"{', '.join(names)}: "
+        text = f"! {whom}{message}. Hint: {hint}."
+        if style.ascii_only:
+            text = text.replace("µs", "us").encode("ascii", "backslashreplace").decode()
+        first, *rest = _folded(text, style, hanging=True)
+        yield style.alarming(first)
+        yield from map(style.alarming, rest)
+
+
+def _folded(text: str, style: Style, *, hanging: bool = False) -> list[str]:
+    return textwrap.wrap(
+        text,
+        style.width,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT * (2 if hanging else 1),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

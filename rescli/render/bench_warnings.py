@@ -1,0 +1,135 @@
+"""The sentences for what a reader should know before believing a row of a benchmark."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rescli.units import format_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rescli.bench.result import BenchWarning
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A warning in words.
+
+    Args:
+        message: What was found.
+        hint: The way out.
+    """
+
+    message: str
+    hint: str
+
+
+def sentence(warning: BenchWarning) -> Sentence:
+    """Put a warning into words.
+
+    Args:
+        warning: The code and its facts.
+
+    Example:
+        >>> from rescli.bench.result import BenchWarning
+        >>> sentence(BenchWarning("one-device", {"device": "cuda:0"})).message
+        'DataParallel on cuda:0 alone runs the plain module'
+    """
+    return _SENTENCES[warning.code](warning.facts)
+
+
+def _failed(facts: Mapping[str, str | int | float]) -> Sentence:
+    reason = str(facts["message"]).partition("\n")[0]
+    return Sentence(
+        f"could not be run: {facts['error']}{': ' if reason else ''}{reason}",
+        "--batch-size or --input give the block another input, --passes leaves passes out",
+    )
+
+
+def _out_of_memory(_facts: Mapping[str, str | int | float]) -> Sentence:
+    return Sentence("there was not enough memory", "take a smaller --batch-size, or --dtype bfloat16")
+
+
+def _no_gradient(facts: Mapping[str, str | int | float]) -> Sentence:
+    return Sentence(
+        f"there is nothing to differentiate: {facts['message']}", "--passes inference,forward leaves it out"
+    )
+
+
+def _no_time(facts: Mapping[str, str | int | float]) -> Sentence:
+    return Sentence(
+        f"no time was left of the {_seconds(facts, 'max_time_s')} for a single sample",
+        "give the target more with --max-time, or leave passes out with --passes",
+    )
+
+
+def _too_few_samples(facts: Mapping[str, str | int | float]) -> Sentence:
+    count, call_s, most_s = int(facts["samples"]), float(facts["call_s"]), float(facts["max_time_s"])
+    # A first call, and six samples for an interval, of this pass alone; the others take their share.
+    enough_s = max(2 * most_s, 10 * call_s)
+    return Sentence(
+        f"only {count} sample{'' if count == 1 else 's'} in the time allowed ({format_seconds(most_s)}), "
+        f"at {format_seconds(call_s)} a call; six are needed for an interval",
+        f"--max-time {math.ceil(enough_s)} or more, or fewer --passes",
+    )
+
+
+def _unsteady(facts: Mapping[str, str | int | float]) -> Sentence:
+    return Sentence(
+        f"the times are unsteady: the interval reaches {100 * float(facts['share']):.0f}% from the median",
+        "close what else is running, or give it longer with --max-time",
+    )
+
+
+def _timer_noise(facts: Mapping[str, str | int | float]) -> Sentence:
+    return Sentence(
+        f"reading the clock takes {_seconds(facts, 'timer_s')} of each {_seconds(facts, 'median_s')} call",
+        "a larger --batch-size makes the call longer",
+    )
+
+
+def _denormal(facts: Mapping[str, str | int | float]) -> Sentence:
+    count, places = int(facts["count"]), int(facts["places"])
+    elsewhere = f" and {places - 1} more" if places > 1 else ""
+    what = "value is" if count == 1 else "values are"
+    return Sentence(
+        f"{count:,} {what} denormal (in {facts['where']}{elsewhere}): a CPU computes with them many times slower",
+        "torch.set_flush_denormal(True) in the spec rounds them to zero",
+    )
+
+
+def _oversubscribed(facts: Mapping[str, str | int | float]) -> Sentence:
+    workers, threads, cores = (int(facts[name]) for name in ("workers", "threads", "cores"))
+    at_once = f"{threads} threads" if workers == 1 else f"{workers} workers of {threads} threads"
+    return Sentence(
+        f"{at_once} share {cores} core{'' if cores == 1 else 's'} and wait for each other",
+        f"--threads {max(1, cores // workers)}",
+    )
+
+
+def _one_device(facts: Mapping[str, str | int | float]) -> Sentence:
+    return Sentence(
+        f"DataParallel on {facts['device']} alone runs the plain module",
+        "--devices 0,1 spreads the batch where there are two GPUs",
+    )
+
+
+def _seconds(facts: Mapping[str, str | int | float], name: str) -> str:
+    return format_seconds(float(facts[name]))
+
+
+_SENTENCES: Mapping[str, Callable[[Mapping[str, str | int | float]], Sentence]] = {
+    "failed": _failed,
+    "out-of-memory": _out_of_memory,
+    "no-gradient": _no_gradient,
+    "no-time": _no_time,
+    "too-few-samples": _too_few_samples,
+    "unsteady": _unsteady,
+    "timer-noise": _timer_noise,
+    "denormal": _denormal,
+    "oversubscribed": _oversubscribed,
+    "one-device": _one_device,
+}

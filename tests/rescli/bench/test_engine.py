@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import gc
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rescli.bench.engine import Engine, Limits, Series, Subject, is_tight
+from tests.rescli.bench.paper import PaperClock, PaperExercise, engine, subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rescli.bench.result import PassName
+
+
+def measured(
+    clock: PaperClock, *exercises: PaperExercise, seconds: float = 10.0, at_least: float = 0.0
+) -> tuple[Series, ...]:
+    machine = engine(
+        clock, [subject(exercise) for exercise in exercises], seconds=seconds, at_least=at_least
+    )
+    machine.open()
+    machine.sample()
+    return machine.series()
+
+
+def noisy(around_s: float, seed: int = 0) -> Callable[[int], float]:
+    rng = random.Random(seed)
+    return lambda _call: around_s * rng.uniform(0.8, 1.2)
+
+
+# Calibration
+
+
+@pytest.mark.parametrize("call_s", [1e-7, 3e-6, 1e-4, 0.9e-3, 2e-3, 0.1])
+def test_a_sample_takes_at_least_a_millisecond(call_s: float) -> None:
+    clock = PaperClock()
+    exercise = PaperExercise(clock, lambda _call: call_s)
+    (series,) = measured(clock, exercise)
+    assert series.iterations * call_s >= 1e-3
+    # Not needlessly longer either.
+    assert (series.iterations - 1) * call_s <= 1.5e-3
+
+
+def test_a_known_duration_is_measured_within_three_percent() -> None:
+    clock = PaperClock()
+    (series,) = measured(clock, PaperExercise(clock, noisy(50e-6)))
+    middle = sorted(series.samples_s)[len(series.samples_s) // 2]
+    assert middle == pytest.approx(50e-6, rel=0.03)
+
+
+def test_the_shortest_pass_of_an_exercise_decides_how_many_calls_make_a_sample() -> None:
+    class TwoParts(PaperExercise):
+        @property
+        def parts(self) -> Mapping[PassName, tuple[int, ...]]:
+            return {"forward": (0,), "step": (0, 1)}
+
+        def run(self, iterations: int, mark: Callable[[], None]) -> None:
+            mark()
+            for _ in range(iterations):
+                self.clock.seconds += 1e-5
+                mark()
+                self.clock.seconds += 1e-3
+                mark()
+
+    clock = PaperClock()
+    exercise = TwoParts(clock, lambda _call: 0.0, period=2)
+    machine = engine(clock, [Subject("step", ("forward", "step"), lambda: exercise)], seconds=100)
+    machine.open()
+    machine.sample()
+    forward, step = machine.series()
+    assert forward.iterations >= 100
+    assert forward.samples_s[0] == pytest.approx(1e-5)
+    assert step.samples_s[0] == pytest.approx(1.01e-3)
+
+
+def test_one_hiccup_does_not_end_the_calibration() -> None:
+    clock = PaperClock()
+    # The fifth call, which calibration makes alone, takes as long as a sample must.
+    exercise = PaperExercise(clock, lambda call: 2e-3 if call == 4 else 1e-5)
+    (series,) = measured(clock, exercise)
+    assert series.iterations >= 100
+
+
+def test_a_clock_that_does_not_advance_cannot_calibrate_forever() -> None:
+    clock = PaperClock()
+    exercise = PaperExercise(clock, lambda _call: 0.0)
+    machine = engine(clock, [subject(exercise)])
+    machine.open()
+    assert machine.series()[0].iterations == 1_000_000
+
+
+# First call and warm-up
+
+
+def test_the_first_call_is_timed_apart_and_in_no_sample() -> None:
+    clock = PaperClock()
+    exercise = PaperExercise(clock, lambda call: 0.7 if call == 0 else 1e-3)
+    (series,) = measured(clock, exercise)
+    assert series.first_call_s == pytest.approx(0.7)
+    assert max(series.samples_s) == pytest.approx(1e-3)
+
+
+def test_slow_calls_after_the_first_one_are_warm_up() -> None:
+    clock = PaperClock()
+    exercise = PaperExercise(clock, lambda call: 5e-2 if call < 4 else 1e-3)
+    (series,) = measured(clock, exercise)
+    assert max(series.samples_s) == pytest.approx(1e-3)
+    assert exercise.blocks[:4] == [1, 1, 1, 1]
+
+
+# Stopping
+
+
+def test_sampling_stops_early_when_the_interval_is_tight() -> None:
+    clock = PaperClock()
+    (series,) = measured(clock, PaperExercise(clock, lambda _call: 1e-3))
+    assert 30 <= len(series.samples_s) <= 40
+    assert clock.seconds < 100.1
+
+
+def test_sampling_goes_on_to_the_end_when_the_interval_stays_wide() -> None:
+    clock = PaperClock()
+    # Two-mode times: the middle of the distribution is empty, the median jumps.
+    exercise = PaperExercise(clock, lambda call: 1e-3 if call % 2 else 2e-3)
+    measured(clock, exercise, seconds=3)
+    assert clock.seconds == pytest.approx(103, abs=3e-3)
+
+
+def test_a_least_time_is_kept_even_if_the_interval_is_tight() -> None:
+    clock = PaperClock()
+    measured(clock, PaperExercise(clock, lambda _call: 1e-3), at_least=2)
+    assert clock.seconds >= 102
+
+
+def test_all_subjects_are_sampled_until_the_last_one_is_tight() -> None:
+    clock = PaperClock()
+    steady = PaperExercise(clock, lambda _call: 1e-3)
+    wild = PaperExercise(clock, noisy(1e-3), name="forward")
+    first, second = measured(clock, steady, wild)
+    assert is_tight(second.samples_s, 0.01)
+    assert abs(len(first.samples_s) - len(second.samples_s)) <= 1
+
+
+def test_a_wide_interval_is_not_called_tight() -> None:
+    assert not is_tight([1.0, 1.2] * 20, 0.01)
+    assert not is_tight([1.0] * 5, 0.01)
+
+
+# Interleaving
+
+
+def taken_turns(seed: int) -> list[str]:
+    clock = PaperClock()
+    log: list[str] = []
+    names: tuple[PassName, ...] = ("inference", "forward", "step")
+    exercises = [PaperExercise(clock, lambda _call: 1e-3, name=name, log=log) for name in names]
+    machine = engine(clock, [subject(exercise) for exercise in exercises], seed=seed)
+    machine.open()
+    log.clear()
+    machine.sample()
+    return log
+
+
+def test_subjects_take_turns_in_a_new_random_order_each_round() -> None:
+    log = taken_turns(seed=0)
+    rounds = [tuple(log[place : place + 3]) for place in range(0, len(log), 3)]
+    assert all(sorted(turn) == ["forward", "inference", "step"] for turn in rounds)
+    assert len(set(rounds)) == 6
+
+
+def test_the_order_is_decided_by_the_seed() -> None:
+    assert taken_turns(seed=1) == taken_turns(seed=1)
+    assert taken_turns(seed=1) != taken_turns(seed=2)
+
+
+def total_ratio(first: Series, second: Series) -> float:
+    return (sum(second.samples_s) / len(second.samples_s)) / (sum(first.samples_s) / len(first.samples_s))
+
+
+def test_a_machine_that_drifts_drifts_for_all_subjects_alike() -> None:
+    clock = PaperClock()
+
+    def drifting(_call: int) -> float:
+        return 1e-3 * (1 + (clock.seconds - 100) / 5)
+
+    pair = (PaperExercise(clock, drifting), PaperExercise(clock, drifting, name="forward"))
+    assert total_ratio(*measured(clock, *pair, at_least=5)) == pytest.approx(1, rel=0.01)
+    # Timed one after the other, as it must not be, the second seems half as slow again.
+    clock.seconds = 100
+    (alone,) = measured(clock, PaperExercise(clock, drifting), at_least=2.5)
+    (later,) = measured(clock, PaperExercise(clock, drifting), at_least=2.5)
+    assert total_ratio(alone, later) > 1.2
+
+
+# Budgets
+
+
+def test_a_slow_block_ends_within_its_time_and_has_few_samples() -> None:
+    clock = PaperClock()
+    (series,) = measured(clock, PaperExercise(clock, lambda _call: 0.4), seconds=1)
+    assert clock.seconds <= 101
+    assert series.first_call_s == pytest.approx(0.4)
+    assert len(series.samples_s) == 1
+
+
+def test_a_second_subject_that_cannot_fit_is_not_begun() -> None:
+    clock = PaperClock()
+    slow = PaperExercise(clock, lambda _call: 0.4)
+    other = PaperExercise(clock, lambda _call: 0.4, name="forward")
+    first, second = measured(clock, slow, other, seconds=1)
+    assert clock.seconds <= 101
+    assert len(first.samples_s) == 1
+    assert second == Series("forward", (), (), 0, None, None)
+    assert other.calls == 0
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("call_s", [1e-5, 3e-3, 0.2])
+def test_no_block_is_begun_that_cannot_end_in_time(seconds: float, call_s: float) -> None:
+    clock = PaperClock()
+    exercise = PaperExercise(clock, lambda call: call_s * (1 + call % 3 / 10))
+    measured(clock, exercise, seconds=seconds)
+    # The very first call cannot be foreseen; the rest can, to within what calls differ.
+    assert clock.seconds <= 100 + max(seconds + 0.3 * call_s + 0.5e-3, call_s)
+
+
+# Interruption
+
+
+def test_an_interruption_keeps_the_samples_taken_so_far() -> None:
+    clock = PaperClock()
+
+    def call_s(call: int) -> float:
+        if call == 50:
+            raise KeyboardInterrupt
+        return 2e-3 + call * 1e-4
+
+    machine = engine(clock, [subject(PaperExercise(clock, call_s))])
+    with pytest.raises(KeyboardInterrupt):
+        machine.open()
+        machine.sample()
+    (series,) = machine.series()
+    # First call, three of warm-up and one of calibration are in no sample.
+    assert len(series.samples_s) == 45
+    assert series.samples_s[-1] == pytest.approx(2e-3 + 49e-4)
+    assert gc.isenabled()
+
+
+# Failure
+
+
+def test_a_failure_is_a_fact_and_the_others_go_on() -> None:
+    clock = PaperClock()
+
+    def breaks(call: int) -> float:
+        if call == 0:
+            raise RuntimeError("no such luck")
+        return 1e-3
+
+    recovered: list[bool] = []
+    subjects = [subject(PaperExercise(clock, breaks)), subject(PaperExercise(clock, lambda _: 1e-3, "forward"))]
+    machine = Engine(
+        subjects, clock, Limits(110, 0), recover=lambda: recovered.append(True)
+    )
+    machine.open()
+    machine.sample()
+    broken, whole = machine.series()
+    assert broken.failure is not None
+    assert (broken.failure.code, broken.failure.error) == ("failed", "RuntimeError")
+    assert broken.failure.message == "no such luck"
+    assert broken.samples_s == ()
+    assert len(whole.samples_s) >= 30
+    assert recovered == [True]
+
+
+def test_an_allocation_that_fails_is_told_apart() -> None:
+    clock = PaperClock()
+
+    def breaks(_call: int) -> float:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
+
+    (series,) = measured(clock, PaperExercise(clock, breaks))
+    assert series.failure is not None
+    assert series.failure.code == "out-of-memory"
+
+
+def test_a_subject_that_cannot_be_built_fails_like_one_that_cannot_run() -> None:
+    clock = PaperClock()
+
+    def build() -> PaperExercise:
+        raise MemoryError
+
+    machine = engine(clock, [Subject("inference", ("inference",), build)])
+    machine.open()
+    machine.sample()
+    assert [series.failure.code for series in machine.series() if series.failure] == ["out-of-memory"]
+
+
+def test_what_was_sampled_before_a_failure_stands() -> None:
+    clock = PaperClock()
+
+    def breaks(call: int) -> float:
+        if call == 20:
+            raise RuntimeError("tired")
+        return 1e-3
+
+    (series,) = measured(clock, PaperExercise(clock, breaks))
+    assert series.failure is not None
+    assert len(series.samples_s) == 15
+
+
+def test_what_can_be_known_without_the_part_that_fails_is_measured() -> None:
+    clock = PaperClock()
+
+    def breaks(_call: int) -> float:
+        raise RuntimeError("not differentiable")
+
+    forward = subject(PaperExercise(clock, lambda _call: 1e-3, name="forward"))
+    step = Subject("step", ("forward", "backward", "step"), lambda: PaperExercise(clock, breaks), forward)
+    machine = engine(clock, [step])
+    machine.open()
+    machine.sample()
+    by_name = {series.pass_name: series for series in machine.series()}
+    assert len(by_name["forward"].samples_s) >= 30
+    assert by_name["forward"].failure is None
+    assert [by_name[name].failure is not None for name in ("backward", "step")] == [True, True]
+
+
+# Garbage
+
+
+def test_no_garbage_is_collected_inside_a_block_and_collection_goes_on_after_it() -> None:
+    clock = PaperClock()
+    seen: set[bool] = set()
+
+    def look(_call: int) -> float:
+        seen.add(gc.isenabled())
+        return 1e-3
+
+    measured(clock, PaperExercise(clock, look))
+    assert seen == {False}
+    assert gc.isenabled()
