@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable  # noqa: TC003 - Typer evaluates the annotations of completions
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from rescli.spec.shape import parse_input
 from rescli.spec.target import shipped_specs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 # What a file's ending says about the format that was meant.
 _FORMAT_OF_ENDING = {
