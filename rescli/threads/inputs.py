@@ -33,6 +33,10 @@ class Block(Protocol):
     def inputs(self) -> tuple[Tensor, ...]:
         """Its example inputs."""
 
+    @property
+    def batch_dim(self) -> int:
+        """The dimension of the inputs that counts the items of the batch."""
+
     def resized(self, batch_size: int) -> tuple[Tensor, ...]:
         """Give the example inputs another batch size."""
 
@@ -45,10 +49,11 @@ def varied_inputs(block: Block, threads: int, seed: int) -> tuple[tuple[Tensor, 
         threads: How many threads there are. A thread's input does not depend on this number.
         seed: Decides the values.
     """
-    first = block.inputs[0] if block.inputs else torch.empty(())
-    size = first.shape[0] if first.dim() else 0
+    dims = [value.shape[block.batch_dim] for value in block.inputs if value.dim() > block.batch_dim]
+    if not dims:
+        return equal_inputs(block, threads, seed)
     try:
-        sizes = [block.resized(size + index) if index else block.inputs for index in range(threads)]
+        sizes = [block.resized(dims[0] + index) if index else block.inputs for index in range(threads)]
     except SpecError:
         return equal_inputs(block, threads, seed)
     return tuple(_own_values(own, index, seed) for index, own in enumerate(sizes))

@@ -64,6 +64,20 @@ class Wrong:
     found: str
     expected: str
 
+    @property
+    def sentence(self) -> str:
+        """What the thread got and what it should have got, in a sentence.
+
+        Example:
+            >>> Wrong("B", "output", "shape (8, 4)", "shape (9, 4)").sentence
+            'thread B: output is shape (8, 4), alone it is shape (9, 4)'
+            >>> Wrong("B", "exception", "KeyError: 3", "no exception").sentence
+            'thread B raises KeyError: 3, alone it does not'
+        """
+        if self.value != "exception":
+            return f"thread {self.thread}: {self.value} is {self.found}, alone it is {self.expected}"
+        return f"thread {self.thread} raises {self.found}, alone it does not"
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rescli.threads.explore import Exploration
     from rescli.threads.footing import Footing
     from rescli.threads.limits import Limits
-    from rescli.threads.result import Status, Wrong
+    from rescli.threads.result import Status
     from rescli.threads.schedule import Schedule, Selection
     from rescli.threads.stress import StressRun
 
@@ -42,7 +42,7 @@ def judge_schedules(limits: Limits, footing: Footing, selection: Selection, foun
     """
     explored = _explored(limits, footing, selection, found)
     if found.failure is not None and found.schedule is not None:
-        first = sentence(found.failure.wrong[0])
+        first = found.failure.wrong[0].sentence
         if not found.schedule.preemptions:
             first += " (without a hand-over: the result depends on the calls before it)"
         return "fail", f"{first}; {explored}; {_again(found)}"
@@ -85,7 +85,7 @@ def judge_replay(footing: Footing, schedule: Schedule, found: Exploration) -> Ve
     text = f"schedule {schedule} ({count(schedule.preemptions, 'preemption')})"
     note = f"; {footing.note}" if footing.note else ""
     if found.failure is not None:
-        return "fail", f"{text}: {sentence(found.failure.wrong[0])}; {_again(found)}{note}"
+        return "fail", f"{text}: {found.failure.wrong[0].sentence}; {_again(found)}{note}"
     if found.hung or found.impossible:
         return "skip", f"{text} cannot be followed, as a lock in the module makes a thread wait{note}"
     return "pass", f"{text}: each thread gets what it gets alone{note}"
@@ -103,30 +103,12 @@ def judge_stress(limits: Limits, footing: Footing, found: StressRun) -> Verdict:
     late = "" if found.in_time else "; the time was up (--max-time)"
     note = f"; {footing.note}" if footing.note else ""
     if found.wrong:
-        return "fail", f"{sentence(found.first[0])}; {found.wrong:,} of {calls} wrong{late}{note}"
+        return "fail", f"{found.first[0].sentence}; {found.wrong:,} of {calls} wrong{late}{note}"
     if found.hung:
         return "skip", f"the threads did not end after {calls}, as if they waited for a lock{note}"
     if not found.calls:
         return "skip", f"no call could be made{late}{note}"
     return "pass", f"{calls} right: no proof{late}{note}"
-
-
-def sentence(wrong: Wrong) -> str:
-    """Say in a sentence what a thread got wrong.
-
-    Args:
-        wrong: The value.
-
-    Example:
-        >>> from rescli.threads.result import Wrong
-        >>> sentence(Wrong("B", "output", "shape (8, 4)", "shape (9, 4)"))
-        'thread B: output is shape (8, 4), alone it is shape (9, 4)'
-        >>> sentence(Wrong("B", "exception", "KeyError: 3", "no exception"))
-        'thread B raises KeyError: 3, alone it does not'
-    """
-    if wrong.value != "exception":
-        return f"thread {wrong.thread}: {wrong.value} is {wrong.found}, alone it is {wrong.expected}"
-    return f"thread {wrong.thread} raises {wrong.found}, alone it does not"
 
 
 def _again(found: Exploration) -> str:
