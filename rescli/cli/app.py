@@ -12,7 +12,6 @@ import importlib
 import inspect
 import os
 import re
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Protocol
 
@@ -20,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rescli import __version__
-from rescli.cli.console import drop_output, flush_output, prepare_streams
+from rescli.cli.console import drop_output, flush_output, prepare_streams, write_note
 from rescli.cli.errors import show_traceback, write_error, write_fault
 from rescli.cli.exit_codes import ExitCode, exit_code_of
 from rescli.errors import CommandLineError, FileError, RescliError
@@ -231,7 +230,7 @@ def _explain(error: BaseException) -> int:
     # Nobody may be listening on stderr either.
     with contextlib.suppress(OSError):
         if isinstance(error, KeyboardInterrupt):
-            sys.stderr.write("Interrupted.\n")
+            write_note("Interrupted.")
         elif isinstance(error, RescliError):
             write_error(error)
         else:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rescli.cli.console import write_note
 from rescli.cli.errors import write_error
 from rescli.cli.exit_codes import ExitCode, exit_code_of
 from rescli.errors import CommandLineError, RescliError
@@ -78,6 +79,7 @@ def for_each_target(
                 with _noted(codes):
                     _work_on(text, request, work, results, codes)
     except KeyboardInterrupt:
+        write_note("Interrupted.")
         codes.append(ExitCode.INTERRUPTED)
     return Outcome(tuple(results), max(codes))
 

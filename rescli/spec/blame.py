@@ -97,7 +97,10 @@ def _way_out(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return 'what only a script should do belongs under `if __name__ == "__main__":`'
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"install {error.name} for {sys.executable}, or put {error.name}.py beside the spec"
+        package, inside, _ = error.name.partition(".")
+        if inside and package in sys.modules:
+            return f"{package} is installed, {error.name} is not in it"
+        return f"install {package} for {sys.executable}, or put {package}.py beside the spec"
     return ""
 
 

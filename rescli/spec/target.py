@@ -146,8 +146,8 @@ def _whole(text: str) -> Target:
         )
     if _looks_like_path(text):
         raise _no_such_file(text)
-    if "." in text and _MODULE.fullmatch(text):
-        raise SpecError(f"{text} names no block of the module", hint=f"for instance {text}:name")
+    if "." in text and _MODULE.fullmatch(text) and _is_importable(text):
+        raise SpecError(f"{text} names a module, but no block in it", hint=f"for instance {text}:name")
     with_ending = Path(f"{text}.py")
     if text and with_ending.is_file():
         raise SpecError(f"there is no file {text}", hint=f"did you mean {with_ending}?")
@@ -157,14 +157,17 @@ def _whole(text: str) -> Target:
 def _module_target(text: str, module: str, name: str) -> Target:
     if not _MODULE.fullmatch(module):
         raise SpecError(f"there is no file {module!r}, and a module cannot have that name", hint=_FORMS)
-    package = module.partition(".")[0]
-    # Only the outermost package is looked for here: to find what is inside, Python would have to import it.
-    if package not in sys.modules and PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is None:
-        hint = _closest(
-            module, _shipped_files(), otherwise="modules are looked for here and where Python looks"
-        )
+    if not _is_importable(module):
+        otherwise = "modules are looked for in this folder and where Python looks"
+        hint = _closest(module, _shipped_files(), otherwise=otherwise)
         raise SpecError(f"there is no file, module or shipped spec {module}", hint=hint)
     return Target(text=text, kind="module", source=module, path=None, name=name)
+
+
+def _is_importable(module: str) -> bool:
+    """Say whether the outermost package is there: to find what is inside, Python would have to import it."""
+    package = module.partition(".")[0]
+    return package in sys.modules or PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is not None
 
 
 def _looks_like_path(text: str) -> bool:
