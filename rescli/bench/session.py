@@ -15,6 +15,7 @@ from rescli.bench.engine import Engine, Limits, Series, Subject
 from rescli.bench.environment import usable_cores
 from rescli.bench.failure import Failure, describe_failure
 from rescli.bench.flops import count_flops, warm_up_counter
+from rescli.bench.headroom import available_bytes, check_headroom
 from rescli.bench.memory import CudaAllocator, MemoryUse, measure_memory
 from rescli.bench.parallel import spread
 from rescli.bench.passes import Forward, Inference, Training, private_copy
@@ -131,6 +132,8 @@ def _bench_case(run: _CaseRun, rows: list[PassResult], report: Callable[[str], N
     try:
         block = run.block
         if run.batch_size is not None:
+            if run.settings.devices[0].type == "cpu":
+                check_headroom(block.inputs, batch_size_of(block), run.batch_size, available_bytes())
             block = replace(block, inputs=block.resized(run.batch_size))
         shared = _describe_case(run, block)
     # An input that cannot be made is a row like any other; see the engine.
@@ -218,7 +221,7 @@ def _describe_case(run: _CaseRun, block: PreparedBlock) -> Case:
         device=",".join(map(str, run.settings.devices)),
         parallel=run.settings.parallel,
         dtype=_dtype_of(block),
-        batch_size=batch_size_of(block.inputs),
+        batch_size=batch_size_of(block),
         timer_s=mark_cost_s(run.clock),
         max_time_s=run.settings.max_time_s,
         warnings=tuple(_shared_warnings(run, block)),
@@ -233,7 +236,7 @@ def _failed_rows(run: _CaseRun, failure: Failure) -> Iterator[PassResult]:
         device=",".join(map(str, run.settings.devices)),
         parallel=run.settings.parallel,
         dtype=_dtype_of(run.block),
-        batch_size=run.batch_size or batch_size_of(run.block.inputs),
+        batch_size=run.batch_size or batch_size_of(run.block),
         timer_s=0.0,
         max_time_s=run.settings.max_time_s,
     )
@@ -264,13 +267,15 @@ def _dtype_of(block: PreparedBlock) -> str:
     return str(dtypes[0]).removeprefix("torch.") if dtypes else "float32"
 
 
-def batch_size_of(inputs: Sequence[Tensor]) -> int:
-    """Give the size of the batch: the first dimension of the first input, 1 where it has none.
+def batch_size_of(block: PreparedBlock) -> int:
+    """Give how many items the first input has; 1 where it has no dimension to count them.
 
     Args:
-        inputs: The inputs of a block.
+        block: A block with its inputs.
     """
-    return int(inputs[0].shape[0]) if inputs and inputs[0].dim() else 1
+    if not block.inputs or block.inputs[0].dim() <= block.batch_dim:
+        return 1
+    return int(block.inputs[0].size(block.batch_dim))
 
 
 def _give_memory_back(*, cuda: bool) -> None:
