@@ -1,1 +1,44 @@
-"""Residual connections for PyTorch: Record saves a tensor, Apply brings it back."""
+"""Residual connections for PyTorch: Record saves a tensor, Apply brings it back.
+
+Example:
+    >>> import torch
+    >>> from torch import nn
+    >>> from torchresidual import Apply, Record, ResidualSequential
+    >>> block = ResidualSequential(Record(name="input"), nn.Linear(64, 64), Apply(record_name="input"))
+    >>> block(torch.zeros(8, 64)).shape
+    torch.Size([8, 64])
+"""
+
+from torchresidual.alpha import LearnableAlpha
+from torchresidual.core import Apply, Record, ResidualSequential
+from torchresidual.errors import (
+    ConfigurationError,
+    InPlaceError,
+    OutsideBlockError,
+    ResidualError,
+    ShapeError,
+    StateError,
+    StructureError,
+    UnknownRecordError,
+    UnsettledError,
+)
+from torchresidual.plan import Edge
+from torchresidual.wrappers import RecurrentWrapper
+
+__all__ = [
+    "Apply",
+    "ConfigurationError",
+    "Edge",
+    "InPlaceError",
+    "LearnableAlpha",
+    "OutsideBlockError",
+    "Record",
+    "RecurrentWrapper",
+    "ResidualError",
+    "ResidualSequential",
+    "ShapeError",
+    "StateError",
+    "StructureError",
+    "UnknownRecordError",
+    "UnsettledError",
+]

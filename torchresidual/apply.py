@@ -1,0 +1,351 @@
+"""Apply: the end of a skip."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from torchresidual.alpha import LearnableAlpha
+from torchresidual.bridging import bridged, feature_dim, gated_by
+from torchresidual.epoch import bump
+from torchresidual.errors import (
+    ConfigurationError,
+    InPlaceError,
+    OutsideBlockError,
+    ShapeError,
+    UnknownRecordError,
+)
+from torchresidual.frame import Frame, RecordedTensor, current_frame
+from torchresidual.memory import version_of
+from torchresidual.operations import OPERATIONS, Weight
+
+Coefficient = float | LearnableAlpha | Tensor
+
+
+class Apply(nn.Module):
+    """Combine the current tensor ``x`` with a recorded tensor ``r``.
+
+    Args:
+        operation: ``"add"`` gives ``x + a*r``; ``"concat"`` puts r behind x along the features; ``"multiply"``
+            gives ``x * (1 + a*r)``; ``"gated"`` gives ``(1-a)*x + a*r``; ``"highway"`` gives ``T*x + C*r`` with
+            two learned gates.
+        record_name: Which Record to use. None means the latest one executed in the same block, else in the
+            enclosing one.
+        alpha: The weight ``a`` of the recorded tensor: a number, a LearnableAlpha, or a tensor or Parameter
+            that broadcasts to x. concat and highway do not use it.
+        scale: The weight of the current tensor, which is replaced by ``scale * x`` before the operation. It
+            takes what alpha takes: ReZero (https://arxiv.org/abs/2003.04887), SkipInit
+            (https://arxiv.org/abs/2002.10444) and LayerScale (https://arxiv.org/abs/2103.17239) learn it,
+            DeepNorm (https://arxiv.org/abs/2203.00555) weighs the skip by a constant alpha instead.
+        projection: A module of your own for the skip, for instance a strided 1x1 convolution with its
+            BatchNorm. It is always applied, whatever the Record's ``need_projection`` says.
+        dim: The feature dimension, for concat, projection and gates. None means that the layers around tell.
+
+    Shape:
+        x: any; the output has the shape of x, except for concat. The recorded tensor may broadcast to x, never
+        the other way round.
+
+    Raises:
+        ConfigurationError: For an unknown operation, or arguments of the wrong type. It is a ValueError.
+
+    Example:
+        >>> import torch
+        >>> from torchresidual import Record, ResidualSequential
+        >>> block = ResidualSequential(Record(), torch.nn.ReLU(), Apply("gated", alpha=0.25))
+        >>> block(torch.tensor([-4.0, 8.0]))
+        tensor([-1.,  8.])
+    """
+
+    alpha: Coefficient
+    scale: Coefficient
+    projection_layer: nn.Module | None
+    gate_layer: nn.Module | None
+    # To tell states of this library from those of 0.1.0, which carry no version.
+    _version = 2
+
+    def __init__(
+        self,
+        operation: str = "add",
+        record_name: str | None = None,
+        alpha: Coefficient = 1.0,
+        *,
+        scale: Coefficient = 1.0,
+        projection: nn.Module | None = None,
+        dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._operation = _checked_operation(operation)
+        self._record_name = _checked_record_name(record_name)
+        self._set_coefficient("alpha", alpha)
+        self._set_coefficient("scale", scale)
+        if projection is not None and not isinstance(projection, nn.Module):
+            raise ConfigurationError(
+                f"projection must be a module or None, found {projection!r}", subject="Apply"
+            )
+        self.register_module("projection_layer", projection)
+        self.projection_given = projection is not None
+        self.register_module("gate_layer", None)
+        self.dim = _checked_dim(dim)
+        self.settled_dim: int | None = None
+
+    def _set_coefficient(self, name: str, value: Coefficient) -> None:
+        if isinstance(value, numbers.Real):
+            setattr(self, name, float(value))
+        elif isinstance(value, LearnableAlpha | nn.Parameter):
+            setattr(self, name, value)
+        elif isinstance(value, Tensor):
+            self.register_buffer(name, value)
+        else:
+            raise ConfigurationError(
+                f"{name} must be a number, a LearnableAlpha, a tensor or a Parameter, found {value!r}",
+                subject="Apply",
+            )
+
+    @property
+    def operation(self) -> str:
+        """The operation: add, concat, multiply, gated or highway."""
+        return self._operation
+
+    @operation.setter
+    def operation(self, operation: str) -> None:
+        self._operation = _checked_operation(operation)
+        bump()
+
+    @property
+    def record_name(self) -> str | None:
+        """Which Record to use; None for the latest."""
+        return self._record_name
+
+    @record_name.setter
+    def record_name(self, record_name: str | None) -> None:
+        self._record_name = _checked_record_name(record_name)
+        bump()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Combine ``x`` with the tensor that the forward now running has recorded."""
+        entry = self.find_recorded(current_frame())
+        if entry.version != version_of(entry.tensor):
+            raise InPlaceError(
+                f"a layer changed the tensor recorded as {entry.name!r} in place; let it make a new tensor",
+                subject=repr(self),
+            )
+        return self.combine(x, entry.tensor, need_projection=entry.record.need_projection)
+
+    def find_recorded(self, frame: Frame | None) -> RecordedTensor:
+        """Return what this Apply reads at this moment.
+
+        Args:
+            frame: The frame of the call that is running.
+
+        Raises:
+            OutsideBlockError: If there is none.
+            UnknownRecordError: If no Record of that name is in reach.
+        """
+        if frame is None:
+            raise OutsideBlockError(
+                "it only works inside a ResidualSequential, which holds the recorded tensors; put it and its "
+                "Record into one (a slice of a block stays one, nn.Sequential(*block) does not)",
+                subject=repr(self),
+            )
+        entry = frame.find(self._record_name)
+        if entry is None:
+            raise self.unknown_record(frame.names())
+        return entry
+
+    def unknown_record(self, reachable: list[str]) -> UnknownRecordError:
+        """Return the error for a Record that is not in reach.
+
+        Args:
+            reachable: The names there are.
+        """
+        wanted = f"a Record named {self._record_name!r}" if self._record_name else "a Record"
+        known = ", ".join(repr(name) for name in reachable) or "none"
+        return UnknownRecordError(
+            f"{wanted} must run before it, in this block or an enclosing one; Records there: {known}",
+            subject=repr(self),
+        )
+
+    def combine(self, x: Any, r: Any, *, need_projection: bool) -> Any:  # noqa: ANN401 - tensors or packed sequences
+        """Return the result of the operation.
+
+        Args:
+            x: The current tensor, or a PackedSequence.
+            r: The recorded one.
+            need_projection: Whether the Record allows a projection.
+
+        Raises:
+            ShapeError: If the two cannot be combined.
+        """
+        if isinstance(x, PackedSequence) or isinstance(r, PackedSequence):
+            return self._combine_packed(x, r, need_projection)
+        if not (isinstance(x, Tensor) and isinstance(r, Tensor)):
+            raise ShapeError(
+                f"needs tensors on both ends of the skip, found {type(r).__name__} at the Record and "
+                f"{type(x).__name__} here",
+                subject=repr(self),
+            )
+        scale = self.scale
+        if not (isinstance(scale, float) and scale == 1.0):
+            x = self._value_of("scale", x) * x
+        if need_projection or self.projection_layer is not None:
+            r = bridged(self, x, r)
+        operation = OPERATIONS[self._operation]
+        if operation.joins:
+            return self._joined(x, r)
+        if r.shape != x.shape:
+            self._check_broadcast(x, r, need_projection)
+        if operation.weighted is None:
+            return gated_by(self, x, r)
+        alpha = self._value_of("alpha", x)
+        return operation.weighted(x, r, alpha)
+
+    def _value_of(self, name: str, x: Tensor) -> Weight:
+        """Return alpha or scale as a float or a tensor that does not grow x."""
+        value: Coefficient = getattr(self, name)
+        if isinstance(value, float):
+            return value
+        if isinstance(value, LearnableAlpha):
+            return value()
+        if isinstance(value, numbers.Real):  # assigned after construction
+            return float(value)
+        if not _broadcasts(value.shape, x.shape):
+            raise ShapeError(
+                f"{name} of shape {tuple(value.shape)} does not broadcast to x {tuple(x.shape)}",
+                subject=repr(self),
+            )
+        return value
+
+    def _joined(self, x: Tensor, r: Tensor) -> Tensor:
+        dim = feature_dim(self, x, r)
+        try:
+            return torch.cat((x, r), dim)
+        except RuntimeError as error:
+            if x.dim() == r.dim() and all(
+                a == b for i, (a, b) in enumerate(zip(x.shape, r.shape, strict=True)) if i != dim % x.dim()
+            ):
+                raise
+            raise ShapeError(
+                f"cannot concat x {tuple(x.shape)} with recorded {tuple(r.shape)} along dimension {dim}: all other "
+                f"sizes must agree{_fitting_sizes(x, r, dim)}; pass dim= if the features lie elsewhere",
+                subject=repr(self),
+            ) from error
+
+    def _check_broadcast(self, x: Tensor, r: Tensor, need_projection: bool) -> None:
+        if _broadcasts(r.shape, x.shape):
+            return
+        shapes = f"recorded {tuple(r.shape)}, current {tuple(x.shape)}"
+        if self.projection_given:
+            reason = f"the given projection's output does not fit: projected {tuple(r.shape)}, current {tuple(x.shape)}"
+        elif need_projection:
+            reason = (
+                f"no projection bridges {shapes}: one maps features, with the stride of the branch; pass "
+                "projection= with a module of your own"
+            )
+        else:
+            grows = _broadcasts(x.shape, r.shape)
+            why = "x would be grown by broadcasting" if grows else "shapes differ"
+            reason = f"{why}: {shapes}; set need_projection=True in the Record, or make the sizes equal"
+        raise ShapeError(reason, subject=repr(self))
+
+    def _combine_packed(self, x: object, r: object, need_projection: bool) -> PackedSequence:
+        """Work on the data of two packed sequences of the same lengths in the same order."""
+        if not (isinstance(x, PackedSequence) and isinstance(r, PackedSequence)):
+            raise ShapeError(
+                f"one end of the skip is a PackedSequence, the other is not: {type(r).__name__} at the Record, "
+                f"{type(x).__name__} here",
+                subject=repr(self),
+            )
+        same_order = x.sorted_indices is r.sorted_indices or (
+            x.sorted_indices is not None
+            and r.sorted_indices is not None
+            and torch.equal(x.sorted_indices, r.sorted_indices)
+        )
+        if not (torch.equal(x.batch_sizes, r.batch_sizes) and same_order):
+            raise ShapeError(
+                "the two packed sequences have other lengths or another order", subject=repr(self)
+            )
+        data = self.combine(x.data, r.data, need_projection=need_projection)
+        return PackedSequence(data, x.batch_sizes, x.sorted_indices, x.unsorted_indices)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_operation" not in state:  # pickled by torchresidual 0.1.0
+            state = _modern_state(state)
+        super().__setstate__(state)
+
+    def __repr__(self) -> str:
+        parts = [f"operation={self._operation!r}", f"record_name={self._record_name!r}"]
+        parts.append(f"alpha={_coefficient_text(self.alpha)}")
+        if not (isinstance(self.scale, float) and self.scale == 1.0):
+            parts.append(f"scale={_coefficient_text(self.scale)}")
+        if self.projection_given:
+            parts.append(f"projection={type(self.projection_layer).__name__}")
+        if self.dim is not None:
+            parts.append(f"dim={self.dim}")
+        return f"Apply({', '.join(parts)})"
+
+
+def _coefficient_text(value: Coefficient) -> str:
+    if isinstance(value, Tensor):
+        return f"{type(value).__name__}{tuple(value.shape)}"
+    return repr(value)
+
+
+def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:
+    """Say whether a tensor of ``shape`` broadcasts to ``target`` without growing it."""
+    if len(shape) > len(target):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False))
+
+
+def _fitting_sizes(x: Tensor, r: Tensor, dim: int) -> str:
+    """Say what would fit, where sizes are off by a few because halving and doubling lost a remainder."""
+    if x.dim() != r.dim():
+        return ""
+    off = [
+        (a, b)
+        for i, (a, b) in enumerate(zip(x.shape, r.shape, strict=True))
+        if i != dim % x.dim() and i != 0 and 0 < b - a
+    ]
+    if not off:
+        return ""
+    return f" ({', '.join(f'{b} was recorded and {a} came back: an input for which it is {a} fits' for a, b in off)})"
+
+
+def _checked_operation(operation: str) -> str:
+    if operation not in OPERATIONS:
+        raise ConfigurationError(
+            f"operation must be one of {', '.join(OPERATIONS)}; found {operation!r}", subject="Apply"
+        )
+    return operation
+
+
+def _checked_record_name(name: str | None) -> str | None:
+    if name is None or (isinstance(name, str) and name):
+        return name
+    raise ConfigurationError(
+        f"record_name must be a non-empty string or None, found {name!r}", subject="Apply"
+    )
+
+
+def _checked_dim(dim: int | None) -> int | None:
+    if dim is None or (isinstance(dim, int) and not isinstance(dim, bool)):
+        return dim
+    raise ConfigurationError(f"dim must be an integer or None, found {dim!r}", subject="Apply")
+
+
+def _modern_state(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of an Apply that 0.1.0 pickled, in the form of this version."""
+    state = dict(state)
+    state["_operation"] = state.pop("operation")
+    state["_record_name"] = state.pop("record_name", None)
+    state["_modules"] = dict(state["_modules"])
+    for slot in ("projection_layer", "gate_layer"):
+        state["_modules"].setdefault(slot, state.pop(slot, None))
+    if "alpha" not in state["_modules"]:
+        state.setdefault("alpha", 1.0)
+    state.update(scale=1.0, projection_given=False, dim=None, settled_dim=None)
+    return state

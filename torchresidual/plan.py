@@ -1,0 +1,373 @@
+"""What construction can know of a block: who feeds whom, whose last use is where, how a child is called.
+
+A plan is made once per structure, by position, so that the same layer may stand in several places and a name may
+be recorded anew. Plain nested ``nn.Sequential`` containers belong to the scope of the block around them; a nested
+``ResidualSequential`` opens a scope of its own, and a name not found in it is looked up in the enclosing ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from torchresidual.apply import Apply
+from torchresidual.epoch import current_epoch
+from torchresidual.inplace import Writes, writes_into_input
+from torchresidual.record import Record
+from torchresidual.wrappers import RecurrentWrapper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Call(IntEnum):
+    """How one position of a block is run."""
+
+    LAYER = 0
+    GUARDED = 1  # may write into its input while recorded tensors are live
+    RECORD = 2
+    APPLY = 3
+    SEARCH = 4  # an Apply whose Record is known only at run time
+    ENTER = 5  # the start of a nested nn.Sequential: its children follow as steps of their own
+    LEAVE = 6  # its end
+
+
+@dataclass(slots=True)
+class Step:
+    """One position of a block, in order of execution.
+
+    Args:
+        call: How it is run.
+        module: What stands there.
+        path: Its place in the block, for instance ``"1.0"``.
+        key: The name of the block's direct child, or "" inside a nested nn.Sequential.
+        place: For a Record, where in the frame its tensor goes; for an Apply, where it comes from.
+        kept: For a Record, whether anybody reads it.
+        attention: Whether it is self-attention: called with x as query, key and value.
+        misplaced: Path of a self-attention inside a plain nn.Sequential, which would call it with x alone.
+        wrapped: Whether ``hidden`` goes to it.
+        writes: What it does to its input's memory.
+        live: The places that hold recorded tensors while it runs.
+        releases: The places whose last reader it is.
+        end: For ENTER, the position of its LEAVE.
+    """
+
+    call: Call
+    module: nn.Module
+    path: str
+    key: str
+    place: int = -1
+    kept: bool = False
+    attention: bool = False
+    misplaced: str = ""
+    wrapped: bool = False
+    writes: Writes = Writes.NEVER
+    live: tuple[int, ...] = ()
+    releases: tuple[int, ...] = ()
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one Record saves its tensor: its position in the frame of a call."""
+
+    record: Record
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A skip that the structure shows.
+
+    Args:
+        record_path: Place of the Record in the block, for instance ``"0"``.
+        record_name: The name it saves under, given or automatic.
+        apply_path: Place of the Apply.
+        operation: What the Apply does: add, concat, multiply, gated or highway.
+    """
+
+    record_path: str
+    record_name: str
+    apply_path: str
+    operation: str
+
+    def inside(self, path: str) -> Edge:
+        """Return the edge as seen from a block that holds this one at ``path``."""
+        return Edge(
+            f"{path}.{self.record_path}", self.record_name, f"{path}.{self.apply_path}", self.operation
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FreeRead:
+    """An Apply whose Record must come from an enclosing block."""
+
+    apply: Apply
+    path: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """All that a block's forward need not work out again.
+
+    Args:
+        steps: What to run, in order.
+        places: Where Records save, in order.
+        names: The name each Record of this scope saves under, by ``id``.
+        edges: The skips, those of nested blocks included.
+        free: Reads that this block cannot serve itself.
+        publishes: Whether recorded tensors must be findable by name while the block runs.
+        children: The block's children when the plan was made, to notice edits.
+        containers: Likewise for each nested nn.Sequential.
+        markers: The Records, Applies and nested containers, whose hooks are honoured.
+        guarded: The Records, by ``id``, whose tensor a layer may write into while it is still needed.
+        epoch: The count of edits when the plan was made.
+    """
+
+    children: tuple[nn.Module, ...]
+    steps: list[Step] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    edges: list[Edge] = field(default_factory=list)
+    free: list[FreeRead] = field(default_factory=list)
+    publishes: bool = False
+    containers: list[tuple[nn.Sequential, tuple[nn.Module, ...]]] = field(default_factory=list)
+    markers: tuple[nn.Module, ...] = ()
+    guarded: set[int] = field(default_factory=set)
+    epoch: int = 0
+
+
+class Scope(nn.Sequential):
+    """A sequence that has a plan: ResidualSequential, as far as planning needs to know it."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the children as they stand."""
+        raise NotImplementedError
+
+
+def children_of(container: nn.Sequential) -> tuple[nn.Module, ...]:
+    """Return the children by position; ``children()`` drops repeats."""
+    return tuple(container._modules.values())  # noqa: SLF001
+
+
+def misplaced_attention(module: nn.Module, path: str, *, nested: bool) -> str:
+    """Return the path of a self-attention that a plain nn.Sequential would call with x alone, or "".
+
+    Args:
+        module: A layer.
+        path: Its place in the block.
+        nested: Whether it stands in a plain nn.Sequential itself.
+    """
+    if isinstance(module, nn.MultiheadAttention):
+        return path if nested else ""
+    if isinstance(module, Scope) or type(module).forward is not nn.Sequential.forward:
+        return ""
+    found = (
+        misplaced_attention(child, f"{path}.{key}", nested=True) for key, child in module.named_children()
+    )
+    return next((inner for inner in found if inner), "")
+
+
+def is_transparent(module: nn.Module) -> bool:
+    """Say whether a module is a plain nn.Sequential that holds a Record or Apply of the scope around it."""
+    return (
+        isinstance(module, nn.Sequential)
+        and not isinstance(module, Scope)
+        and type(module).forward is nn.Sequential.forward
+        and any(isinstance(child, Record | Apply) or is_transparent(child) for child in module.children())
+    )
+
+
+def direct_markers(module: nn.Module) -> Iterator[tuple[str, Record | Apply]]:
+    """Yield the Records and Applies inside a layer of the user's own that see this scope, in order.
+
+    Those inside a block within the layer belong to that block; its Applies that read outwards do see this scope.
+    """
+    if isinstance(module, Record | Apply):
+        yield "", module
+        return
+    if isinstance(module, Scope):
+        for read in module.plan.free:
+            yield read.path, read.apply
+        return
+    for key, child in module.named_children():
+        for path, marker in direct_markers(child):
+            yield f"{key}.{path}" if path else key, marker
+
+
+def walk(block: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module, bool]]:
+    """Yield (path, module, whether it is a transparent container) in order of execution.
+
+    The children of a transparent container follow it.
+    """
+    for key, child in block._modules.items():  # noqa: SLF001 - children() drops repeats
+        if child is None:
+            continue
+        path = prefix + key
+        transparent = is_transparent(child)
+        yield path, child, transparent
+        if transparent:
+            yield from walk(child, path + ".")
+
+
+def automatic_names(block: nn.Sequential) -> dict[int, str]:
+    """Return the name of each Record of a scope by ``id``: the given one, or the first free ``record_N``."""
+    records = [module for _, module, _ in walk(block) if isinstance(module, Record)]
+    taken = {record._given_name for record in records}  # noqa: SLF001 - `name` may be automatic
+    names: dict[int, str] = {}
+    number = 0
+    for record in records:
+        if id(record) in names:
+            continue
+        name = record._given_name  # noqa: SLF001
+        while name is None:
+            number += 1
+            if f"record_{number}" not in taken:
+                name = f"record_{number}"
+        names[id(record)] = name
+    return names
+
+
+def make_plan(block: nn.Sequential) -> Plan:
+    """Work out the plan of a block from its children as they stand.
+
+    Args:
+        block: The block; nested blocks have their own plans, which are read.
+    """
+    plan = Plan(children=children_of(block))
+    plan.names = automatic_names(block)
+    plan.epoch = current_epoch()
+    _Reader(plan).read(block)
+    plan.markers = tuple(
+        {
+            id(step.module): step.module
+            for step in plan.steps
+            if step.call in (Call.RECORD, Call.APPLY, Call.SEARCH, Call.ENTER)
+        }.values()
+    )
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """What a name means at a position: the latest planned Record, and whether a layer may have recorded since."""
+
+    place: int | None
+    searched: bool = False
+
+
+_UNKNOWN = _Meaning(None)
+
+
+class _Reader:
+    """Fills a plan in one pass over the positions of a block, linear in their number."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.meaning: dict[str | None, _Meaning] = {}
+        self.readers: dict[int, int] = {}  # place -> the last step that reads it
+
+    def read(self, block: nn.Sequential) -> None:
+        containers: list[Step] = []
+        for path, module, transparent in walk(block):
+            while containers and not path.startswith(containers[-1].path + "."):
+                self._leave(containers.pop())
+            step = self._step(path, module, transparent)
+            self.plan.steps.append(step)
+            if transparent:
+                containers.append(step)
+        while containers:
+            self._leave(containers.pop())
+        self._settle_lifetimes()
+
+    def _leave(self, enter: Step) -> None:
+        enter.end = len(self.plan.steps)
+        self.plan.steps.append(Step(Call.LEAVE, enter.module, enter.path, enter.key))
+
+    def _step(self, path: str, module: nn.Module, transparent: bool) -> Step:
+        key = "" if "." in path else path
+        if isinstance(module, Record):
+            return self._record(Step(Call.RECORD, module, path, key), module)
+        if isinstance(module, Apply):
+            return self._apply(Step(Call.APPLY, module, path, key), module)
+        if transparent:
+            assert isinstance(module, nn.Sequential)  # noqa: S101 - what transparent means
+            self.plan.containers.append((module, children_of(module)))
+            return Step(Call.ENTER, module, path, key)
+        step = Step(
+            Call.LAYER,
+            module,
+            path,
+            key,
+            attention=isinstance(module, nn.MultiheadAttention),
+            misplaced=misplaced_attention(module, path, nested=not key),
+            wrapped=isinstance(module, RecurrentWrapper),
+            writes=writes_into_input(module),
+        )
+        self._layer(step)
+        return step
+
+    def _record(self, step: Step, record: Record) -> Step:
+        step.place = len(self.plan.places)
+        name = self.plan.names[id(record)]
+        self.plan.places.append(Place(record, name, step.path))
+        self.meaning[name] = self.meaning[None] = _Meaning(step.place)
+        return step
+
+    def _apply(self, step: Step, apply: Apply) -> Step:
+        meaning = self._read(apply, step.path)
+        if meaning.place is None or meaning.searched:
+            step.call = Call.SEARCH
+        else:
+            step.place = meaning.place
+        return step
+
+    def _layer(self, step: Step) -> None:
+        """Note what a layer reads and records inside itself."""
+        if isinstance(step.module, Scope):
+            self.plan.edges.extend(edge.inside(step.path) for edge in step.module.plan.edges)
+        for path, marker in direct_markers(step.module):
+            self.plan.publishes = True
+            if isinstance(marker, Apply):
+                self._read(marker, f"{step.path}.{path}")
+                continue
+            for name in {marker.name, None}:
+                self.meaning[name] = _Meaning(self.meaning.get(name, _UNKNOWN).place, searched=True)
+
+    def _read(self, apply: Apply, path: str) -> _Meaning:
+        """Return what an Apply at the current position reads, and note that it does."""
+        meaning = self.meaning.get(apply.record_name, _UNKNOWN)
+        if meaning.place is not None:
+            self.readers[meaning.place] = len(self.plan.steps)
+        if meaning.searched:
+            self.plan.publishes = True
+        elif meaning.place is None:
+            self.plan.free.append(FreeRead(apply, path))
+        else:
+            place = self.plan.places[meaning.place]
+            self.plan.edges.append(Edge(place.path, place.name, path, apply.operation))
+        return meaning
+
+    def _settle_lifetimes(self) -> None:
+        """Work out, per step, which recorded tensors are live and which end there."""
+        ends: dict[int, list[int]] = {}
+        for place, reader in self.readers.items():
+            ends.setdefault(reader, []).append(place)
+        live: dict[int, None] = {}
+        for position, step in enumerate(self.plan.steps):
+            if step.call is Call.RECORD:
+                step.kept = step.place in self.readers
+                if step.kept:
+                    live[step.place] = None
+            elif step.call is Call.LAYER and live and step.writes is not Writes.NEVER:
+                step.call = Call.GUARDED
+                step.live = tuple(live)
+                self.plan.guarded.update(id(self.plan.places[place].record) for place in live)
+            step.releases = tuple(ends.get(position, ()))
+            for place in step.releases:
+                live.pop(place, None)

@@ -1,0 +1,106 @@
+"""Record: the start of a skip."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from torchresidual.epoch import bump
+from torchresidual.errors import ConfigurationError
+from torchresidual.frame import current_frame, recalled_alone, remember_alone
+from torchresidual.memory import copied
+
+
+class Record(nn.Module):
+    """Save the current tensor, for an Apply further on in the same forward.
+
+    Args:
+        need_projection: Whether an Apply may project the tensor where its sizes differ from the current ones.
+        name: What an Apply calls it by. None gives it the first free ``record_1``, ``record_2``, ... of its
+            block; the name then follows its position when the block is edited.
+
+    Shape:
+        Any; the output is the input.
+
+    Raises:
+        ConfigurationError: If ``name`` is neither a non-empty string nor None.
+
+    Example:
+        >>> from torch import nn
+        >>> from torchresidual import Apply, Record, ResidualSequential
+        >>> block = ResidualSequential(Record(name="r"), nn.Identity(), Apply(record_name="r"))
+        >>> block(torch.ones(2))
+        tensor([2., 2.])
+    """
+
+    def __init__(self, need_projection: bool = False, name: str | None = None) -> None:
+        super().__init__()
+        self._need_projection = bool(need_projection)
+        self._given_name = _checked_name(name)
+        self._automatic_name: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The name given, or the automatic one once the Record is part of a block."""
+        return self._given_name or self._automatic_name
+
+    @name.setter
+    def name(self, name: str | None) -> None:
+        self._given_name = _checked_name(name)
+        bump()
+
+    @property
+    def need_projection(self) -> bool:
+        """Whether an Apply may project the tensor."""
+        return self._need_projection
+
+    @need_projection.setter
+    def need_projection(self, need_projection: bool) -> None:
+        self._need_projection = bool(need_projection)
+        bump()
+
+    @property
+    def recorded_tensor(self) -> Tensor | None:
+        """What this Record saw when it was called on its own in this thread, while that tensor is alive."""
+        return recalled_alone(self)
+
+    @property
+    def recorded_shape(self) -> torch.Size | None:
+        """The shape of ``recorded_tensor``."""
+        tensor = self.recorded_tensor
+        return None if tensor is None else tensor.shape
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Save ``x`` in the forward that is running and return it."""
+        frame = current_frame()
+        if frame is None:
+            if isinstance(x, Tensor):
+                remember_alone(self, x)
+            return x
+        path, frame.path = frame.path, None
+        frame.show(self, frame.block.name_of(self), x, path or "")
+        if path is None and id(self) in frame.block.plan.guarded:
+            # Called by a container, which does not watch the in-place layers that follow: give them a copy.
+            return cast("Tensor", copied(x))
+        return x
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_given_name" not in state:  # pickled by torchresidual 0.1.0
+            state = dict(state)
+            state["_given_name"] = state.pop("name", None)
+            state["_need_projection"] = state.pop("need_projection", False)
+            state["_automatic_name"] = None
+            for forgotten in ("recorded_tensor", "recorded_shape"):
+                state.pop(forgotten, None)
+        super().__setstate__(state)
+
+    def __repr__(self) -> str:
+        return f"Record(need_projection={self.need_projection}, name={self.name!r})"
+
+
+def _checked_name(name: str | None) -> str | None:
+    if name is None or (isinstance(name, str) and name):
+        return name
+    raise ConfigurationError(f"name must be a non-empty string or None, found {name!r}", subject="Record")

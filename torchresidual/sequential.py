@@ -1,0 +1,276 @@
+"""ResidualSequential: a sequence of layers with skips from Record to Apply."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import torch
+from torch import Tensor, nn
+
+from torchresidual.apply import Apply
+from torchresidual.epoch import bump, current_epoch
+from torchresidual.plan import Plan, Scope, make_plan
+from torchresidual.record import Record
+from torchresidual.running import run
+from torchresidual.sizing import size_block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from typing_extensions import Self
+
+    from torchresidual.plan import Edge
+
+Block = TypeVar("Block", bound="ResidualSequential")
+
+
+class _PlanCache:
+    """Holds a block's plan beside its own state: what is derived is neither saved, copied nor replicated."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+
+
+class ResidualSequential(Scope):
+    """Run layers one after the other, with skips between Records and Applies.
+
+    It takes what ``nn.Sequential`` takes and does what it does; a Record saves the tensor at its place, an Apply
+    further on combines it with the current one. Records and Applies may stand in nested ``nn.Sequential``
+    containers and in layers of your own; a nested ResidualSequential has names of its own and can read those of the
+    blocks around it. The same layer may stand in several places and runs in each.
+
+    Args:
+        *modules: The layers in order, or one OrderedDict from names to layers.
+
+    Raises:
+        ResidualError: From ``forward``; the message names the place in the block.
+
+    Example:
+        >>> import torch
+        >>> from torchresidual import Apply, Record
+        >>> block = ResidualSequential(
+        ...     Record(need_projection=True),
+        ...     nn.Linear(64, 128),
+        ...     Apply(),
+        ... )
+        >>> block(torch.zeros(8, 64)).shape
+        torch.Size([8, 128])
+        >>> block[2].projection_layer
+        Linear(in_features=64, out_features=128, bias=True)
+    """
+
+    @overload
+    def __init__(self, *args: nn.Module) -> None: ...
+
+    @overload
+    def __init__(self, arg: OrderedDict[str, nn.Module]) -> None: ...
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._edited()
+
+    # ------------------------------------------------------------------ running
+
+    def forward(self, x: Any, hidden: Any = None, **module_kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        """Run the block.
+
+        Args:
+            x: What the first layer takes.
+            hidden: A hidden state for the RecurrentWrappers that are direct children.
+            **module_kwargs: Keyword arguments for direct children, by name: ``block(x, **{"1": {"attn_mask": m}})``.
+
+        Returns:
+            What the last layer returns, or ``(x, [extras...])`` where layers returned more than one thing: the
+            first item of a tuple goes on, the others are extras, in order.
+        """
+        return run(self, self.plan, x, hidden, module_kwargs)
+
+    def materialize(self, example: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - as forward takes them
+        """Settle every projection and gate whose sizes were not known at construction.
+
+        No parameter or buffer that has its values already is changed, nor the mode or the random generators.
+
+        Args:
+            example: An input of the shape that the block is used with; its values do not matter.
+            **kwargs: What else ``forward`` needs.
+
+        Returns:
+            The block itself.
+
+        Example:
+            >>> class Custom(nn.Module):
+            ...     def forward(self, x):
+            ...         return torch.cat([x, x], -1)
+            >>> block = ResidualSequential(Record(need_projection=True), Custom(), Apply())
+            >>> block.materialize(torch.zeros(1, 4))[2].projection_layer
+            Linear(in_features=4, out_features=8, bias=True)
+        """
+        modes = [(module, module.training) for module in self.modules()]
+        buffers = [(buffer, buffer.clone()) for buffer in self.buffers() if not nn.parameter.is_lazy(buffer)]
+        devices = {tensor.device for tensor in self.parameters() if tensor.device.type == "cuda"}
+        self.eval()
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=sorted(devices, key=str)):
+                self(example, **kwargs)
+        finally:
+            for module, training in modes:
+                module.training = training
+            with torch.no_grad():
+                for buffer, value in buffers:
+                    buffer.copy_(value)
+        return self
+
+    # ------------------------------------------------------------------ looking
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the children as they stand; made anew after an edit."""
+        plan = self._plan_cache.plan
+        if plan is None or self._is_outdated(plan):
+            plan = self._plan_cache.plan = make_plan(self)
+        return plan
+
+    def _is_outdated(self, plan: Plan) -> bool:
+        if plan.epoch != current_epoch() or plan.children != tuple(self._modules.values()):
+            return True
+        return any(children != tuple(container._modules.values()) for container, children in plan.containers)  # noqa: SLF001
+
+    def edges(self) -> tuple[Edge, ...]:
+        """Return the skips that the structure shows, those of nested blocks included, in order of their Applies.
+
+        Example:
+            >>> ResidualSequential(Record(name="r"), nn.ReLU(), Apply()).edges()[0]
+            Edge(record_path='0', record_name='r', apply_path='2', operation='add')
+        """
+        return tuple(self.plan.edges)
+
+    def get_residual_info(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the Records and Applies of this block as dictionaries, in order.
+
+        ``shape`` of a Record is always None: nothing is kept after a forward.
+        """
+        names = self.plan.names
+        markers = [module for module in self.modules() if isinstance(module, Record | Apply)]
+        return {
+            "records": [
+                {"name": names.get(id(m), m.name), "need_projection": m.need_projection, "shape": None}
+                for m in markers
+                if isinstance(m, Record)
+            ],
+            "applies": [
+                {"operation": m.operation, "record_name": m.record_name, "alpha": m.alpha}
+                for m in markers
+                if isinstance(m, Apply)
+            ],
+        }
+
+    def name_of(self, record: Record) -> str:
+        """Return the name under which a Record saves in this block."""
+        return self.plan.names.get(id(record)) or record.name or ""
+
+    # ------------------------------------------------------------------ editing
+
+    def _edited(self, *, sizes: bool = True) -> None:
+        """Forget the plan; name the Records and size the Applies anew."""
+        self._plan_cache = _PlanCache()
+        if sizes:
+            size_block(self)
+        names = self.plan.names
+        for module in self.modules():
+            if isinstance(module, Record) and id(module) in names:
+                module._automatic_name = None if module._given_name else names[id(module)]  # noqa: SLF001
+
+    def _is_built(self) -> bool:
+        return "_plan_cache" in self.__dict__
+
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        super().add_module(name, module)
+        if self._is_built():
+            self._edited()
+            bump()
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - as nn.Module's
+        super().__setattr__(name, value)
+        if isinstance(value, nn.Module) and self._is_built():
+            self._edited()
+            bump()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        if self._is_built() and name != "_plan_cache":
+            self._edited()
+            bump()
+
+    def __delitem__(self, index: slice | int) -> None:
+        with _OneEdit(self):
+            super().__delitem__(index)
+
+    def insert(self, index: int, module: nn.Module) -> Self:
+        with _OneEdit(self):
+            super().insert(index, module)
+        return self
+
+    def extend(self, sequential: Iterable[nn.Module]) -> Self:
+        with _OneEdit(self):
+            super().extend(list(sequential))
+        return self
+
+    def __iadd__(self, other: nn.Sequential) -> Self:
+        with _OneEdit(self):
+            super().__iadd__(other)
+        return self
+
+    def __imul__(self, other: int) -> Self:
+        with _OneEdit(self):
+            super().__imul__(other)
+        return self
+
+    def __add__(self, other: nn.Sequential) -> ResidualSequential:
+        if not isinstance(other, nn.Sequential):
+            return NotImplemented
+        return ResidualSequential(*self, *other)
+
+    def __mul__(self, other: int) -> ResidualSequential:
+        product: nn.Sequential = super().__mul__(other)
+        return ResidualSequential(*product)
+
+    def __rmul__(self, other: int) -> ResidualSequential:
+        return self * other
+
+    # ------------------------------------------------------------------ copies
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the plan: it is derived, and holds the modules of this very block."""
+        state = self.__dict__.copy()
+        state.pop("_plan_cache", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        for forgotten in ("recorded_tensors", "last_record_name", "extra_output"):  # of torchresidual 0.1.0
+            state.pop(forgotten, None)
+        super().__setstate__(state)
+        self._edited(sizes=False)
+
+    def _replicate_for_data_parallel(self) -> Self:
+        replica = super()._replicate_for_data_parallel()
+        # A plan that came along would run the original's layers.
+        replica._plan_cache = _PlanCache()
+        return replica  # type: ignore[no-any-return]
+
+
+class _OneEdit:
+    """Several changes of the children as one edit, so that each is not planned for."""
+
+    def __init__(self, block: ResidualSequential) -> None:
+        self.block = block
+
+    def __enter__(self) -> None:
+        del self.block.__dict__["_plan_cache"]
+
+    def __exit__(self, *_: object) -> None:
+        self.block._edited()  # noqa: SLF001 - part of the block
+        bump()
