@@ -140,16 +140,14 @@ def _failed(failure: Failure) -> Diagnostic:
             severity="error",
             path=failure.path,
             message=failure.reason,
-            hint="Record(need_projection=True) inserts what maps one size to the other; "
-            "Apply(projection=...) takes a module of your own",
+            hint="Apply(projection=...) takes a module of your own for the skip",
         )
-    name = f"{failure.type or 'the block'} at {failure.path}" if failure.path else failure.type or "the block"
     given = f" on input {failure.input}" if failure.input else ""
     return Diagnostic(
         code="layer-failed",
         severity="error",
         path=failure.path,
-        message=f"{name} failed{given}: {failure.reason}",
+        message=f"{failure.type or 'the block'} failed{given}: {failure.reason}",
         hint="compare the shape with what the layer takes; --input gives another one",
     )
 

@@ -144,6 +144,7 @@ class EdgeFact:
         bytes_held: Memory of the recorded tensor, held from the Record to the Apply.
         projection: What bridges the two sizes, if anything does.
         gates: What weighs the two sides of a highway.
+        dim: The dimension along which concat joins, counted from 0; None for everything else.
         record_index: The row of the Record in ``layers``.
         apply_index: The row of the Apply in ``layers``.
     """
@@ -160,6 +161,7 @@ class EdgeFact:
     bytes_held: int
     projection: InsertedFact | None
     gates: InsertedFact | None
+    dim: int | None
     record_index: int
     apply_index: int
 

@@ -64,6 +64,7 @@ def edges_of(
                 bytes_held=read.bytes_held,
                 projection=_projection(execution, row.path),
                 gates=_gates(execution, row.path),
+                dim=_joined_dim(execution) if execution.module.operation == "concat" else None,
                 record_index=record.index,
                 apply_index=row.index,
             )
@@ -120,6 +121,13 @@ def _short(value: float) -> float:
     return float(f"{value:.7g}")
 
 
+def _joined_dim(execution: Execution) -> int | None:
+    """Find the dimension that grew: what the run did, not what somebody asked for."""
+    before, after = (execution.read.current_shape if execution.read else ()), execution.output_shape or ()
+    grown = [dim for dim, (old, new) in enumerate(zip(before, after, strict=False)) if old != new]
+    return grown[0] if len(grown) == 1 else None
+
+
 def _projection(execution: Execution, path: str) -> InsertedFact | None:
     layer = getattr(execution.module, "projection_layer", None)
     if layer is None:
@@ -144,7 +152,7 @@ def _inserted(execution: Execution, layer: nn.Module, path: str, *, is_given: bo
     return InsertedFact(
         path=path,
         type=type_name(layer),
-        detail=detail_of(layer) or " + ".join(filter(None, (_label(part) for part in parts))),
+        detail=detail_of(layer) or _joined(parts),
         parameters=sum(each.numel() for each in layer.parameters() if not is_lazy(each)),
         flops=None if account is not None and account.has_holes else flops,
         origin="given" if is_given else "inserted",
@@ -152,8 +160,11 @@ def _inserted(execution: Execution, layer: nn.Module, path: str, *, is_given: bo
     )
 
 
-def _label(part: InsertedFact) -> str:
-    return f"{part.type} {part.detail}".strip()
+def _joined(parts: Sequence[InsertedFact]) -> str:
+    labels = [f"{part.type} {part.detail}".strip() for part in parts]
+    if len(labels) > 1 and len(set(labels)) == 1:
+        return f"{len(labels)} x {labels[0]}"
+    return " + ".join(labels)
 
 
 def _sum_known(numbers: Sequence[int | None]) -> int | None:

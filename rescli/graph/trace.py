@@ -133,12 +133,12 @@ def placements(module: nn.Module) -> tuple[Placement, ...]:
     scopes: dict[str, str] = {}
     found = []
     for path, part in module.named_modules(remove_duplicate=False):
-        around = path.rpartition(".")[0]
-        scope = scopes[path] = path if isinstance(part, ResidualSequential) else scopes.get(around, "") if path else ""
+        around = scopes.get(path.rpartition(".")[0], "")
+        scopes[path] = path if isinstance(part, ResidualSequential) else around
         if isinstance(part, Record):
-            found.append(Placement(path, "record", part.name, scopes.get(around, scope)))
+            found.append(Placement(path, "record", part.name, around))
         elif isinstance(part, Apply):
-            found.append(Placement(path, "apply", part.record_name, scopes.get(around, scope)))
+            found.append(Placement(path, "apply", part.record_name, around))
     return tuple(found)
 
 

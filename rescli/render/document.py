@@ -14,7 +14,8 @@ def document(schema: str, **contents: object) -> str:
     Args:
         schema: Name and version of the document's form, as ``rescli.show/1``.
         contents: Its fields, in this order: plain values, sequences, mappings and dataclasses, nested as they
-            come. A number that JSON does not have (NaN, Infinity) becomes ``null``.
+            come. A number that JSON does not have (NaN, Infinity) becomes ``null``; what is not ASCII is
+            escaped, so that the document stays valid on a stream of any encoding.
 
     Raises:
         TypeError: There is something of another type in it.
@@ -30,7 +31,7 @@ def document(schema: str, **contents: object) -> str:
           "ratio": null
         }
     """
-    return json.dumps(_plain({"schema": schema, **contents}), indent=2, allow_nan=False, ensure_ascii=False)
+    return json.dumps(_plain({"schema": schema, **contents}), indent=2, allow_nan=False)
 
 
 def _plain(value: object) -> object:
