@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from torchresidual.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 # A start at a bound would need an infinite raw value; tanh(raw) = 0.999 starts 0.05% of the range inside.
 _TANH_AT_BOUND = 0.999
@@ -73,7 +75,7 @@ class LearnableAlpha(nn.Module):
                 subject="LearnableAlpha",
             )
         self._start = (_checked_start(initial_value, low, high), low, high, bool(use_log_space))
-        self.param = nn.Parameter(torch.empty(1))
+        self.param: nn.Parameter = nn.Parameter(torch.empty(1))
         self.register_buffer("min_val", torch.empty(()))
         self.register_buffer("max_val", torch.empty(()))
         self.register_buffer("use_log", torch.empty((), dtype=torch.bool))
@@ -100,7 +102,7 @@ class LearnableAlpha(nn.Module):
 
     def forward(self) -> Tensor:
         """Return the value: a 0-dim tensor in fp32 or wider, inside the bounds."""
-        raw = self.param
+        raw: Tensor = self.param
         if raw.dtype in (torch.float16, torch.bfloat16):
             raw = raw.float()
         value = torch.tanh(raw).mul(self._half).add(self._middle)
@@ -108,8 +110,11 @@ class LearnableAlpha(nn.Module):
             value = value.exp()
         return value.clamp(self._clamp_low, self._clamp_high).squeeze(0)
 
-    # Narrowed for type checkers and editors: a LearnableAlpha is called without arguments.
-    __call__: Callable[[], Tensor]
+    if TYPE_CHECKING:  # a module's call takes anything; this one takes nothing
+
+        def __call__(self) -> Tensor:
+            """Return the value."""
+            ...
 
     @property
     def saturation(self) -> float:
@@ -118,7 +123,7 @@ class LearnableAlpha(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LearnableAlpha:
         """Move everything, but keep the bounds in fp32: half precision would round them."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it so
         for name in ("min_val", "max_val"):
             bound = self._buffers[name]
             if bound is not None and bound.dtype != torch.float32:
@@ -155,7 +160,7 @@ class LearnableAlpha(nn.Module):
             self._set_mapping(mapping[0], mapping[1], log=mapping[2])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it so
         param = self._parameters["param"]
         if param is not None and param.dim() == 0:  # pickled by torchresidual 0.1.0
             self._parameters["param"] = nn.Parameter(param.detach().reshape(1), param.requires_grad)
@@ -165,36 +170,36 @@ class LearnableAlpha(nn.Module):
             self._start = (min(max(float(self.forward()), low), high), low, high, log)
 
     def __float__(self) -> float:
-        return float(self())
+        return float(self().detach())
 
-    def __mul__(self, other: Any) -> Any:  # noqa: ANN401 - whatever a tensor can be multiplied with
+    def __mul__(self, other: Any) -> Any:
         return self() * other
 
-    def __rmul__(self, other: Any) -> Any:  # noqa: ANN401
+    def __rmul__(self, other: Any) -> Any:
         return other * self()
 
-    def __add__(self, other: Any) -> Any:  # noqa: ANN401
+    def __add__(self, other: Any) -> Any:
         return self() + other
 
-    def __radd__(self, other: Any) -> Any:  # noqa: ANN401
+    def __radd__(self, other: Any) -> Any:
         return other + self()
 
-    def __sub__(self, other: Any) -> Any:  # noqa: ANN401
+    def __sub__(self, other: Any) -> Any:
         return self() - other
 
-    def __rsub__(self, other: Any) -> Any:  # noqa: ANN401
+    def __rsub__(self, other: Any) -> Any:
         return other - self()
 
-    def __truediv__(self, other: Any) -> Any:  # noqa: ANN401
+    def __truediv__(self, other: Any) -> Any:
         return self() / other
 
-    def __rtruediv__(self, other: Any) -> Any:  # noqa: ANN401
+    def __rtruediv__(self, other: Any) -> Any:
         return other / self()
 
-    def __pow__(self, other: Any) -> Any:  # noqa: ANN401
+    def __pow__(self, other: Any) -> Any:
         return self() ** other
 
-    def __rpow__(self, other: Any) -> Any:  # noqa: ANN401
+    def __rpow__(self, other: Any) -> Any:
         return other ** self()
 
     def __neg__(self) -> Tensor:

@@ -133,7 +133,8 @@ class Apply(nn.Module):
                 f"a layer changed the tensor recorded as {entry.name!r} in place; let it make a new tensor",
                 subject=repr(self),
             )
-        return self.combine(x, entry.tensor, need_projection=entry.record.need_projection)
+        result: Tensor = self.combine(x, entry.tensor, need_projection=entry.record.need_projection)
+        return result
 
     def find_recorded(self, frame: Frame | None) -> RecordedTensor:
         """Return what this Apply reads at this moment.
@@ -169,7 +170,7 @@ class Apply(nn.Module):
             subject=repr(self),
         )
 
-    def combine(self, x: Any, r: Any, *, need_projection: bool) -> Any:  # noqa: ANN401 - tensors or packed sequences
+    def combine(self, x: Any, r: Any, *, need_projection: bool) -> Any:
         """Return the result of the operation.
 
         Args:
@@ -274,7 +275,7 @@ class Apply(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_operation" not in state:  # pickled by torchresidual 0.1.0
             state = _modern_state(state)
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it so
 
     def __repr__(self) -> str:
         parts = [f"operation={self._operation!r}", f"record_name={self._record_name!r}"]
@@ -308,7 +309,7 @@ def _fitting_sizes(x: Tensor, r: Tensor, dim: int) -> str:
     off = [
         (a, b)
         for i, (a, b) in enumerate(zip(x.shape, r.shape, strict=True))
-        if i != dim % x.dim() and i != 0 and 0 < b - a
+        if i != dim % x.dim() and i != 0 and b - a > 0
     ]
     if not off:
         return ""
@@ -324,7 +325,7 @@ def _checked_operation(operation: str) -> str:
 
 
 def _checked_record_name(name: str | None) -> str | None:
-    if name is None or (isinstance(name, str) and name):
+    if name is None or (name and isinstance(name, str)):
         return name
     raise ConfigurationError(
         f"record_name must be a non-empty string or None, found {name!r}", subject="Apply"
@@ -332,7 +333,7 @@ def _checked_record_name(name: str | None) -> str | None:
 
 
 def _checked_dim(dim: int | None) -> int | None:
-    if dim is None or (isinstance(dim, int) and not isinstance(dim, bool)):
+    if dim is None or type(dim) is int:
         return dim
     raise ConfigurationError(f"dim must be an integer or None, found {dim!r}", subject="Apply")
 

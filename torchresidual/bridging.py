@@ -129,7 +129,7 @@ def bridge_between(x: Size, r: Size, dim: int, *, subject: str) -> Bridge:
 
 
 def _stride_between(have: int, want: int, shapes: str, subject: str) -> int:
-    if have == want or have == 1:
+    if have in (want, 1):
         return 1
     if want > have:
         raise ShapeError(

@@ -36,7 +36,7 @@ def writes_into_input(layer: nn.Module) -> Writes:
     """
     if isinstance(layer, nn.Sequential):
         for child in layer:
-            if isinstance(child, _PASS_THROUGH) or isinstance(child, Record):
+            if isinstance(child, (*_PASS_THROUGH, Record)):
                 continue
             verdict = writes_into_input(child)
             if verdict is Writes.NEVER and isinstance(child, _DROPOUTS):

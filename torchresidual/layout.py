@@ -191,7 +191,7 @@ def _channel_norm(layer: nn.BatchNorm1d | nn.SyncBatchNorm | nn.GroupNorm, strea
 
 def _pool(rank: int) -> Rule:
     def rule(layer: nn.MaxPool1d, stream: Stream) -> Stream:
-        step = layer.stride if layer.stride is not None else layer.kernel_size
+        step = layer.stride  # torch fills in the kernel size where none was given
         steps = tuple(Fraction(one) for one in _tuple(step, rank))
         return stream.expecting(None, Form(rank)).strided(steps)
 

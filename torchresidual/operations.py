@@ -17,11 +17,14 @@ highway    ``T * x + C * r``            Srivastava et al. 2015, https://arxiv.or
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Weight = float | Tensor
 

@@ -152,7 +152,7 @@ class Scope(nn.Sequential):
 
 def children_of(container: nn.Sequential) -> tuple[nn.Module, ...]:
     """Return the children by position; ``children()`` drops repeats."""
-    return tuple(container._modules.values())  # noqa: SLF001
+    return tuple(container._modules.values())
 
 
 def misplaced_attention(module: nn.Module, path: str, *, nested: bool) -> str:
@@ -205,7 +205,7 @@ def walk(block: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module, b
 
     The children of a transparent container follow it.
     """
-    for key, child in block._modules.items():  # noqa: SLF001 - children() drops repeats
+    for key, child in block._modules.items():
         if child is None:
             continue
         path = prefix + key
@@ -218,13 +218,13 @@ def walk(block: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module, b
 def automatic_names(block: nn.Sequential) -> dict[int, str]:
     """Return the name of each Record of a scope by ``id``: the given one, or the first free ``record_N``."""
     records = [module for _, module, _ in walk(block) if isinstance(module, Record)]
-    taken = {record._given_name for record in records}  # noqa: SLF001 - `name` may be automatic
+    taken = {record._given_name for record in records}
     names: dict[int, str] = {}
     number = 0
     for record in records:
         if id(record) in names:
             continue
-        name = record._given_name  # noqa: SLF001
+        name = record._given_name
         while name is None:
             number += 1
             if f"record_{number}" not in taken:

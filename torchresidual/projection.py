@@ -9,16 +9,18 @@ as ``nn.LazyLinear`` does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter, is_lazy
 
 from torchresidual.errors import ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Settling sizes is the only write that a forward may do. The lock belongs to the library: a lock on a module would
 # make it impossible to pickle, and first calls are rare.
@@ -28,6 +30,22 @@ _CONVOLUTIONS: dict[int, type[nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.C
 # Highway gates start mostly closed for the branch and open for the skip (Srivastava et al. 2015, section 2.2).
 TRANSFORM_START = -1.0
 CARRY_START = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Dtype and device of new parameters; None means torch's default."""
+
+    dtype: torch.dtype | None = None
+    device: torch.device | None = None
+
+
+def placement_of(layer: nn.Module) -> Placement | None:
+    """Return where the parameters of a layer live, or None if it has none of a floating dtype."""
+    for parameter in layer.parameters():
+        if parameter.is_floating_point():
+            return Placement(parameter.dtype, parameter.device)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +71,12 @@ class Bridge:
 
     def fits(self, layer: nn.Module) -> bool:
         """Say whether a layer is what this bridge would make."""
-        if self.spatial is None:
-            return isinstance(layer, nn.Linear) and (layer.in_features, layer.out_features) == (
-                self.size_in,
-                self.size_out,
-            )
+        if isinstance(layer, nn.Linear):
+            return self.spatial is None and layer.weight.shape == self.weight_shape()
         return (
-            isinstance(layer, _CONVOLUTIONS[self.spatial])
-            and (layer.in_channels, layer.out_channels) == (self.size_in, self.size_out)
+            self.spatial is not None
+            and isinstance(layer, _CONVOLUTIONS[self.spatial])
+            and layer.weight.shape == self.weight_shape()
             and layer.stride == (self.stride or (1,) * self.spatial)
         )
 
@@ -86,17 +102,16 @@ class Bridge:
 class Gate(nn.Module):
     """One gate of a highway: a layer whose bias starts at a chosen value, also after ``reset_parameters``."""
 
-    bias: nn.Parameter
     start: float
 
-    def __init__(self, *args: Any, start: float, **kwargs: Any) -> None:  # noqa: ANN401 - as the layer's own
+    def __init__(self, *args: Any, start: float, **kwargs: Any) -> None:
         self.start = start
         super().__init__(*args, **kwargs)
 
     def reset_parameters(self) -> None:
         """Draw the weight anew and restore the start of the bias."""
-        super().reset_parameters()  # type: ignore[misc] - the layer mixed in has it
-        nn.init.constant_(self.bias, self.start)
+        super().reset_parameters()  # type: ignore[misc]  # the layer mixed in has it
+        nn.init.constant_(self.get_parameter("bias"), self.start)
 
 
 class LinearGate(Gate, nn.Linear):
@@ -137,28 +152,23 @@ class Unsettled(nn.Module):
 
     Args:
         gate_start: Start of the bias if it is a gate, else None.
-        dtype: Of the parameters; None means the default.
-        device: Likewise.
+        placement: Dtype and device of the parameters.
     """
 
-    weight: UninitializedParameter
-    bias: UninitializedParameter
+    weight: nn.Parameter
+    bias: nn.Parameter
 
-    def __init__(
-        self,
-        gate_start: float | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
-    ) -> None:
+    def __init__(self, gate_start: float | None = None, *, placement: Placement) -> None:
         super().__init__()
         self.gate_start = gate_start
-        self.weight = UninitializedParameter(dtype=dtype, device=device)
-        self.bias = UninitializedParameter(dtype=dtype, device=device)
+        for name in ("weight", "bias"):
+            parameter = UninitializedParameter(dtype=placement.dtype, device=placement.device)  # type: ignore[call-arg]  # torch's stub lacks them
+            setattr(self, name, parameter)
 
     def reset_parameters(self) -> None:
         """Do nothing: there is nothing to draw before the sizes are known."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, _: Tensor) -> Tensor:
         """Refuse: an Apply settles its layers before it calls them."""
         raise ShapeError("its sizes are not known yet; run the block once, or materialize(example)")
 
@@ -169,10 +179,10 @@ class Unsettled(nn.Module):
                     parameter if keep_vars or is_lazy(parameter) else parameter.detach()
                 )
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:  # noqa: ANN401
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take over saved values; kind and stride of the layer are still settled by the first run."""
         saved = {name: state_dict.get(prefix + name) for name in self._parameters}
-        if any(is_lazy(value) for value in saved.values()):
+        if any(isinstance(value, UninitializedParameter) for value in saved.values()):
             return  # saved before its sizes were known: there is nothing to load
         with torch.no_grad():
             for name, value in saved.items():
@@ -189,7 +199,7 @@ class Unsettled(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         placed = state.pop("_placed", {})
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it so
         for name, (dtype, device) in placed.items():
             parameter = self._parameters[name]
             if isinstance(parameter, UninitializedParameter):
@@ -200,21 +210,19 @@ def build(
     bridge: Bridge,
     *,
     gate_start: float | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | None = None,
+    placement: Placement,
 ) -> nn.Module:
     """Make the layer of a bridge.
 
     Args:
         bridge: Sizes and kind.
         gate_start: Start of the bias if the layer is a gate.
-        dtype: Of its parameters; None means the default.
-        device: Likewise.
+        placement: Dtype and device of its parameters.
     """
     cls, arguments = bridge.kind(gate_start)
     if gate_start is not None:
         arguments = {**arguments, "start": gate_start}
-    return cls(**arguments, dtype=dtype, device=device)
+    return cls(**arguments, dtype=placement.dtype, device=placement.device)
 
 
 def settle(layer: Unsettled, bridge: Bridge) -> None:
@@ -230,13 +238,13 @@ def settle(layer: Unsettled, bridge: Bridge) -> None:
         if type(layer) is not Unsettled:
             return
         drawn = [_shape(layer.weight, bridge.weight_shape()), _shape(layer.bias, (bridge.size_out,))]
-        model = build(bridge, gate_start=layer.gate_start, device=torch.device("meta"))
+        model = build(bridge, gate_start=layer.gate_start, placement=Placement(device=torch.device("meta")))
         for name, value in model.__dict__.items():
             layer.__dict__.setdefault(name, value)
         if any(drawn):
             with _own_randomness(layer.weight.device):
-                type(model).reset_parameters(layer)  # type: ignore[operator]
-        layer.__class__ = type(model)
+                model.__class__.reset_parameters(layer)  # type: ignore[attr-defined]
+        layer.__class__ = type(model)  # type: ignore[assignment]
 
 
 def _shape(parameter: nn.Parameter, shape: tuple[int, ...]) -> bool:

@@ -94,13 +94,13 @@ class Record(nn.Module):
             state["_automatic_name"] = None
             for forgotten in ("recorded_tensor", "recorded_shape"):
                 state.pop(forgotten, None)
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it so
 
     def __repr__(self) -> str:
         return f"Record(need_projection={self.need_projection}, name={self.name!r})"
 
 
 def _checked_name(name: str | None) -> str | None:
-    if name is None or (isinstance(name, str) and name):
+    if name is None or (name and isinstance(name, str)):
         return name
     raise ConfigurationError(f"name must be a non-empty string or None, found {name!r}", subject="Record")

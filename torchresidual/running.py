@@ -30,10 +30,10 @@ _SEARCH, _ENTER = Call.SEARCH, Call.ENTER
 def run(
     block: ResidualSequential,
     plan: Plan,
-    x: Any,  # noqa: ANN401 - layers take and return anything
-    hidden: Any,  # noqa: ANN401
+    x: Any,
+    hidden: Any,
     module_kwargs: Mapping[str, Mapping[str, Any]],
-) -> Any:  # noqa: ANN401
+) -> Any:
     """Run a block and return its output, with extras if there are any.
 
     Args:
@@ -59,7 +59,9 @@ def run(
     return (x, extras) if extras else x
 
 
-def _run_steps(plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: Arguments) -> Any:  # noqa: ANN401
+def _run_steps(  # noqa: C901 - one branch a kind of step: a function each would cost a call for every layer
+    plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: Arguments
+) -> Any:
     """Run a plan, reading and writing the frame by position."""
     values, publishes = frame.values, plan.publishes
     step: Step | None = None
@@ -78,14 +80,8 @@ def _run_steps(plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: A
                     frame.show(place.record, place.name, x, place.path)
             elif call is _APPLY:
                 x = _combine(step, plan, values, x)
-            elif call is _GUARDED:
-                x = _call_guarded(step, plan, values, x, arguments)
-                if step.key:
-                    x = split_extras(x, extras)
-            elif call is _SEARCH:
-                x = step.module(x)
-            elif call is not _ENTER and step.key:  # the end of a nested container
-                x = split_extras(x, extras)
+            else:
+                x = _run_rare(step, plan, frame, x, extras, arguments)
             if step.releases:
                 _release(step, plan, frame)
     except ResidualError as error:
@@ -95,7 +91,17 @@ def _run_steps(plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: A
     return x
 
 
-def _run_observed(plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: Arguments) -> Any:  # noqa: ANN401
+def _run_rare(step: Step, plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: Arguments) -> Any:
+    """Run a step of one of the kinds that most blocks do not have."""
+    if step.call is _SEARCH:
+        return step.module(x)
+    if step.call is _GUARDED:
+        x = _call_guarded(step, plan, frame.values, x, arguments)
+    # Inside a nested container a tuple goes on whole, as in any nn.Sequential; at its end it is taken apart.
+    return split_extras(x, extras) if step.key and step.call is not _ENTER else x
+
+
+def _run_observed(plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: Arguments) -> Any:
     """Run a plan where hooks watch: Records, Applies and nested containers are called as modules."""
     steps = plan.steps
     position = 0
@@ -127,7 +133,7 @@ def _run_observed(plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments
     return x
 
 
-def _combine(step: Step, plan: Plan, values: list[Any], x: Any) -> Any:  # noqa: ANN401
+def _combine(step: Step, plan: Plan, values: list[Any], x: Any) -> Any:
     """Run an Apply on the tensor at its place, letting go of it first where this is its last reader."""
     place = step.place
     recorded = values[place]
@@ -145,14 +151,14 @@ def _release(step: Step, plan: Plan, frame: Frame) -> None:
             frame.forget(plan.places[place])
 
 
-def _call_layer(step: Step, x: Any, arguments: Arguments) -> Any:  # noqa: ANN401
+def _call_layer(step: Step, x: Any, arguments: Arguments) -> Any:
     """Call a layer with x, or self-attention with x three times."""
     if arguments or step.attention or step.misplaced:
         return _call_with(step, x, arguments.get(step.key, {}))
     return step.module(x)
 
 
-def _call_with(step: Step, x: Any, keywords: dict[str, Any]) -> Any:  # noqa: ANN401
+def _call_with(step: Step, x: Any, keywords: dict[str, Any]) -> Any:
     if step.misplaced:
         error = StructureError(
             "a plain nn.Sequential calls it with x alone, but attention wants query, key and value; put it directly "
@@ -168,7 +174,7 @@ def _call_with(step: Step, x: Any, keywords: dict[str, Any]) -> Any:  # noqa: AN
     return step.module(x, key, keywords.pop("value", key), **keywords)
 
 
-def _call_guarded(step: Step, plan: Plan, values: list[Any], x: Any, arguments: Arguments) -> Any:  # noqa: ANN401
+def _call_guarded(step: Step, plan: Plan, values: list[Any], x: Any, arguments: Arguments) -> Any:
     """Call a layer that may write into its input, so that no recorded tensor changes."""
     live = [(place, values[place]) for place in step.live if values[place] is not None]
     versions = [version_of(value) for _, value in live]
@@ -189,7 +195,7 @@ def _call_guarded(step: Step, plan: Plan, values: list[Any], x: Any, arguments: 
     return output
 
 
-def _arguments_of(plan: Plan, hidden: Any, module_kwargs: Mapping[str, Mapping[str, Any]]) -> Arguments:  # noqa: ANN401
+def _arguments_of(plan: Plan, hidden: Any, module_kwargs: Mapping[str, Mapping[str, Any]]) -> Arguments:
     """Return the keyword arguments of each direct child that gets any."""
     layers = {step.key: step for step in plan.steps if step.key and step.call in (_LAYER, _GUARDED)}
     arguments: Arguments = {}
@@ -217,15 +223,15 @@ def _arguments_of(plan: Plan, hidden: Any, module_kwargs: Mapping[str, Mapping[s
 
 def _has_hooks(plan: Plan) -> bool:
     """Say whether any Record, Apply or nested container is watched by a hook."""
-    if torch_module._has_any_global_hook():  # noqa: SLF001 - the question nn.Module itself asks
+    if torch_module._has_any_global_hook():  # type: ignore[no-untyped-call]  # torch leaves it so
         return True
     return any(_is_hooked(module) for module in plan.markers)
 
 
 def _is_hooked(module: nn.Module) -> bool:
     return bool(
-        module._forward_hooks  # noqa: SLF001 - no public question for these
-        or module._forward_pre_hooks  # noqa: SLF001
-        or module._backward_hooks  # noqa: SLF001
-        or module._backward_pre_hooks  # noqa: SLF001
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+import warnings
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from torchresidual.apply import Apply
 from torchresidual.epoch import bump, current_epoch
@@ -16,13 +16,12 @@ from torchresidual.running import run
 from torchresidual.sizing import size_block
 
 if TYPE_CHECKING:
+    from collections import OrderedDict
     from collections.abc import Iterable, Mapping
 
     from typing_extensions import Self
 
     from torchresidual.plan import Edge
-
-Block = TypeVar("Block", bound="ResidualSequential")
 
 
 class _PlanCache:
@@ -68,13 +67,30 @@ class ResidualSequential(Scope):
     @overload
     def __init__(self, arg: OrderedDict[str, nn.Module]) -> None: ...
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._edited()
+        self._warn_of_lonely_applies()
+
+    def _warn_of_lonely_applies(self) -> None:
+        """Say so where an unnamed Apply has nothing to read; a named one asks for an enclosing block's Record."""
+        lonely = [read for read in self.plan.free if read.apply.record_name is None]
+        if lonely and not self.plan.places:
+            warnings.warn(
+                f"the Apply at '{lonely[0].path}' has no Record before it in this block; unless an enclosing block "
+                "has one, its forward will fail. Put a Record before it, or name the Record it means",
+                UserWarning,
+                stacklevel=3,
+            )
 
     # ------------------------------------------------------------------ running
 
-    def forward(self, x: Any, hidden: Any = None, **module_kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    def forward(  # type: ignore[override]  # nn.Sequential calls its input `input`
+        self,
+        x: Any,
+        hidden: Any = None,
+        **module_kwargs: Mapping[str, Any],
+    ) -> Any:
         """Run the block.
 
         Args:
@@ -88,7 +104,7 @@ class ResidualSequential(Scope):
         """
         return run(self, self.plan, x, hidden, module_kwargs)
 
-    def materialize(self, example: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - as forward takes them
+    def materialize(self, example: Any, **kwargs: Any) -> Self:
         """Settle every projection and gate whose sizes were not known at construction.
 
         No parameter or buffer that has its values already is changed, nor the mode or the random generators.
@@ -136,7 +152,7 @@ class ResidualSequential(Scope):
     def _is_outdated(self, plan: Plan) -> bool:
         if plan.epoch != current_epoch() or plan.children != tuple(self._modules.values()):
             return True
-        return any(children != tuple(container._modules.values()) for container, children in plan.containers)  # noqa: SLF001
+        return any(children != tuple(container._modules.values()) for container, children in plan.containers)
 
     def edges(self) -> tuple[Edge, ...]:
         """Return the skips that the structure shows, those of nested blocks included, in order of their Applies.
@@ -181,18 +197,19 @@ class ResidualSequential(Scope):
         names = self.plan.names
         for module in self.modules():
             if isinstance(module, Record) and id(module) in names:
-                module._automatic_name = None if module._given_name else names[id(module)]  # noqa: SLF001
+                module._automatic_name = None if module._given_name else names[id(module)]
 
     def _is_built(self) -> bool:
         return "_plan_cache" in self.__dict__
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
+        """Add or replace a child by name."""
         super().add_module(name, module)
         if self._is_built():
             self._edited()
             bump()
 
-    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - as nn.Module's
+    def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if isinstance(value, nn.Module) and self._is_built():
             self._edited()
@@ -209,11 +226,13 @@ class ResidualSequential(Scope):
             super().__delitem__(index)
 
     def insert(self, index: int, module: nn.Module) -> Self:
+        """Insert a layer before a position."""
         with _OneEdit(self):
             super().insert(index, module)
         return self
 
     def extend(self, sequential: Iterable[nn.Module]) -> Self:
+        """Append several layers."""
         with _OneEdit(self):
             super().extend(list(sequential))
         return self
@@ -252,11 +271,11 @@ class ResidualSequential(Scope):
         state = dict(state)
         for forgotten in ("recorded_tensors", "last_record_name", "extra_output"):  # of torchresidual 0.1.0
             state.pop(forgotten, None)
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it so
         self._edited(sizes=False)
 
     def _replicate_for_data_parallel(self) -> Self:
-        replica = super()._replicate_for_data_parallel()
+        replica = super()._replicate_for_data_parallel()  # type: ignore[no-untyped-call]  # torch leaves it so
         # A plan that came along would run the original's layers.
         replica._plan_cache = _PlanCache()
         return replica  # type: ignore[no-any-return]
@@ -272,5 +291,5 @@ class _OneEdit:
         del self.block.__dict__["_plan_cache"]
 
     def __exit__(self, *_: object) -> None:
-        self.block._edited()  # noqa: SLF001 - part of the block
+        self.block._edited()
         bump()

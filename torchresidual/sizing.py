@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import torch
 from torch import nn
 
 from torchresidual.apply import Apply
@@ -17,15 +16,15 @@ from torchresidual.projection import (
     TRANSFORM_START,
     Bridge,
     HighwayGates,
+    Placement,
     Unsettled,
     build,
+    placement_of,
     settle,
 )
 from torchresidual.record import Record
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from torchresidual.layout import Form
 
 
@@ -54,7 +53,7 @@ class _Skip:
     record: Record
     source: Stream
     stream: Stream
-    neighbour: Tensor | None
+    placement: Placement
 
 
 def size_block(block: Scope) -> None:
@@ -81,13 +80,13 @@ class _Walker:
     def __init__(self) -> None:
         self.skips: list[_Skip] = []
         self.sums: list[tuple[Variable[int], Variable[int], Variable[int]]] = []
-        self.neighbour: Tensor | None = None
+        self.placement = Placement()  # new parameters live where the nearest ones before them do
 
     def scope(self, block: Scope, stream: Stream, parent: _Names | None) -> Stream:
         return self.sequence(block, stream, _Names(automatic_names(block), parent))
 
     def sequence(self, container: nn.Sequential, stream: Stream, names: _Names) -> Stream:
-        for child in container._modules.values():  # noqa: SLF001 - children() drops repeats
+        for child in container._modules.values():
             if child is not None:
                 stream = self.child(child, stream, names)
         return stream
@@ -108,7 +107,7 @@ class _Walker:
                 self.record(marker, Stream.unknown(), names, marker.name)
             else:
                 self.apply(marker, Stream.unknown(), names)
-        self.neighbour = _example_parameter(child, self.neighbour)
+        self.placement = placement_of(child) or self.placement
         return after(child, stream)
 
     def record(self, record: Record, stream: Stream, names: _Names, name: str | None) -> None:
@@ -122,7 +121,7 @@ class _Walker:
         if found is None:
             return stream.resized(None) if operation.joins else stream
         record, source = found
-        self.skips.append(_Skip(apply, record, source, stream, self.neighbour))
+        self.skips.append(_Skip(apply, record, source, stream, self.placement))
         if not operation.joins:
             return stream
         result = stream.resized(None)
@@ -199,7 +198,7 @@ def _equip_projection(skip: _Skip, form: Form | None) -> None:
     existing = apply.projection_layer
     if not follows or form is None or size_in is None or size_out is None or stride is None:
         if existing is None:
-            apply.projection_layer = Unsettled(**_placed_like(skip.neighbour))
+            apply.projection_layer = Unsettled(placement=skip.placement)
         return
     if any(step.denominator != 1 or step < 1 for step in stride):
         apply.projection_layer = None  # an upsampling skip: the call refuses it and says what to do
@@ -209,13 +208,13 @@ def _equip_projection(skip: _Skip, form: Form | None) -> None:
     if type(existing) is Unsettled:
         settle(existing, bridge)
     elif existing is None or _contradicts(existing, bridge):
-        apply.projection_layer = build(bridge, **_placed_like(skip.neighbour))
+        apply.projection_layer = build(bridge, placement=skip.placement)
 
 
 def _equip_gates(skip: _Skip, bridge: Bridge | None) -> None:
     existing = skip.apply.gate_layer
     if existing is None:
-        gates = [_gate(start, bridge, skip.neighbour) for start in (TRANSFORM_START, CARRY_START)]
+        gates = [_gate(start, bridge, skip.placement) for start in (TRANSFORM_START, CARRY_START)]
         skip.apply.gate_layer = HighwayGates(*gates)
         return
     if bridge is None:
@@ -225,26 +224,15 @@ def _equip_gates(skip: _Skip, bridge: Bridge | None) -> None:
         if type(gate) is Unsettled:
             settle(gate, bridge)
         elif _contradicts(gate, bridge):
-            setattr(existing, name, _gate(start, bridge, skip.neighbour))
+            setattr(existing, name, _gate(start, bridge, skip.placement))
 
 
-def _gate(start: float, bridge: Bridge | None, neighbour: Tensor | None) -> nn.Module:
+def _gate(start: float, bridge: Bridge | None, placement: Placement) -> nn.Module:
     if bridge is None:
-        return Unsettled(start, **_placed_like(neighbour))
-    return build(bridge, gate_start=start, **_placed_like(neighbour))
+        return Unsettled(start, placement=placement)
+    return build(bridge, gate_start=start, placement=placement)
 
 
 def _contradicts(layer: nn.Module, bridge: Bridge) -> bool:
     """Say whether a layer is of a plain type and of other sizes; a wrapper put around it is left alone."""
     return isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d) and not bridge.fits(layer)
-
-
-def _example_parameter(layer: nn.Module, otherwise: Tensor | None) -> Tensor | None:
-    for parameter in layer.parameters():
-        if parameter.is_floating_point():
-            return parameter
-    return otherwise
-
-
-def _placed_like(neighbour: Tensor | None) -> dict[str, torch.dtype | torch.device]:
-    return {} if neighbour is None else {"dtype": neighbour.dtype, "device": neighbour.device}

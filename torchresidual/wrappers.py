@@ -32,7 +32,7 @@ class RecurrentWrapper(nn.Module):
         self.module = module
         self.return_hidden = return_hidden
 
-    def forward(self, x: Tensor | PackedSequence, hidden: Any = None) -> Any:  # noqa: ANN401 - as the layer's own
+    def forward(self, x: Tensor | PackedSequence, hidden: Any = None) -> Any:
         """Run the layer.
 
         Args:
@@ -49,7 +49,7 @@ class RecurrentWrapper(nn.Module):
         return f"RecurrentWrapper(return_hidden={self.return_hidden}, module={self.module!r})"
 
 
-def split_extras(output: Any, extras: list[Any]) -> Any:  # noqa: ANN401 - layers return anything
+def split_extras(output: Any, extras: list[Any]) -> Any:
     """Return what goes on to the next layer, and append the rest to ``extras``.
 
     Args:
