@@ -90,10 +90,17 @@ def _says_quick(statement: ast.stmt) -> bool:
     )
 
 
-def _is_file(text: str) -> bool:
+def _is_file(path: str | Path) -> bool:
     try:
-        return Path(text).is_file()
+        return Path(path).is_file()
     except (OSError, ValueError):  # too long for the system, or with a NUL in it
+        return False
+
+
+def _is_folder(path: str | Path) -> bool:
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
         return False
 
 
@@ -138,7 +145,7 @@ def _whole(text: str) -> Target:
     """Settle a TARGET that names no block."""
     if text in _shipped_files():
         return _shipped_target(text, text, None)
-    if Path(text).is_dir():
+    if _is_folder(text):
         specs = sorted(str(path) for path in Path(text).glob("*.py"))
         raise SpecError(
             f"{text} is a folder, not a spec",
@@ -148,8 +155,8 @@ def _whole(text: str) -> Target:
         raise _no_such_file(text)
     if "." in text and _MODULE.fullmatch(text) and _is_importable(text):
         raise SpecError(f"{text} names a module, but no block in it", hint=f"for instance {text}:name")
-    with_ending = Path(f"{text}.py")
-    if text and with_ending.is_file():
+    with_ending = f"{text}.py"
+    if text and _is_file(with_ending):
         raise SpecError(f"there is no file {text}", hint=f"did you mean {with_ending}?")
     raise SpecError(f"there is no file and no shipped spec {text!r}", hint=_closest(text, _shipped_files()))
 
@@ -176,7 +183,7 @@ def _looks_like_path(text: str) -> bool:
 
 def _no_such_file(text: str) -> SpecError:
     path = Path(text)
-    if not path.parent.is_dir():
+    if not _is_folder(path.parent):
         return SpecError(f"there is no file {text}: there is no folder {path.parent}")
     here = {neighbour.name: str(neighbour) for neighbour in path.parent.glob("*.py")}
     close = difflib.get_close_matches(path.name, here, n=1)
