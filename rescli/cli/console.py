@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 # What our pictures are drawn with; a stream that cannot encode them gets the ASCII twin.
-_DRAWN_WITH = "●○◆─│╭╮╰╯┼←→×µ"  # noqa: RUF001 - the sign of multiplication is meant
+_DRAWN_WITH = "●○◆─│╭╮╰╯┼←→×µ"
 _PIPE_WIDTH = 80
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class WriteSpec(Protocol):

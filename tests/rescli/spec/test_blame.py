@@ -68,7 +68,7 @@ def test_a_hook_of_rescli_that_fails_is_not_the_users(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(blame, "_OURS", __file__)  # as if this file were one of rescli's
     block = nn.Linear(2, 2)
-    block.register_forward_pre_hook(lambda *_: {}["missing"])
+    block.register_forward_pre_hook(lambda *_: vars(nn)["no such layer"])
     with pytest.raises(KeyError), blame_user(None, "unused"):
         block(torch.zeros(1, 2))
 

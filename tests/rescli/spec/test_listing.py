@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +10,8 @@ from rescli.spec.load import load
 from rescli.spec.target import parse_target
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.rescli.spec.conftest import WriteSpec
 
 

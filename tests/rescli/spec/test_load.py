@@ -187,7 +187,7 @@ def test_a_spec_that_failed_leaves_no_module_behind(write_spec: WriteSpec) -> No
 
 
 def test_a_name_that_is_not_there_is_answered_with_the_closest(write_spec: WriteSpec) -> None:
-    with pytest.raises(SpecError, match="net.py defines no encodr") as caught:
+    with pytest.raises(SpecError, match=r"net\.py defines no encodr") as caught:
         loaded(write_spec("encoder = nn.Linear(2, 2)\n")).find("encodr")
     assert caught.value.hint == "did you mean net.py:encoder?"
 
