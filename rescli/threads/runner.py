@@ -17,6 +17,7 @@ import torch
 from rescli.threads.outcome import Outcome, call
 from rescli.threads.result import Point, Step
 from rescli.threads.schedule import LETTERS
+from rescli.threads.surroundings import as_in_caller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,7 +148,7 @@ class Baton:
             self._by_ident[threading.get_ident()] = worker
             self._wait_for_turn(worker)
         try:
-            with torch.set_grad_enabled(grads):
+            with as_in_caller(grads=grads):
                 worker.outcome = call(worker.module, worker.inputs)
         except BaseException as error:  # noqa: BLE001 - whatever the module raises is a result
             worker.outcome = Outcome({}, error)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_THREADS = 8
 LETTERS = "ABCDEFGH"
 # Beyond this many the schedules are drawn at random instead of listed, which would take seconds.
-_LISTED = 100_000
+LISTED = 20_000
 _TURN = re.compile(r"([A-H])([1-9]\d*)?")
 _FORM = "for instance shared:A3,B,A: A runs to its point 3, then B to its end, then A to its end"
 
@@ -181,12 +181,12 @@ def select_schedules(points: Sequence[int], preemptions: int, limit: int, seed: 
         limit: The most schedules to take.
         seed: Decides which ones are taken.
     """
-    listed = list(itertools.islice(schedules_within(points, preemptions), _LISTED + 1))
+    listed = list(itertools.islice(schedules_within(points, preemptions), LISTED + 1))
     if len(listed) <= limit:
         return Selection(tuple(listed), len(listed))
     generator = random.Random(seed)  # noqa: S311 - chooses schedules, keeps no secret
     serial = list(itertools.islice(schedules_within(points, 0), max(2, limit // 4)))
-    if len(listed) > _LISTED:
+    if len(listed) > LISTED:
         total = _count_of_two(points, preemptions) if len(points) == 2 else None
         interrupted = _drawn(points, preemptions, limit, generator)
     else:

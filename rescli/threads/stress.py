@@ -11,7 +11,7 @@ import torch
 from rescli.threads.copies import copy_module
 from rescli.threads.outcome import Outcome, call, compare
 from rescli.threads.schedule import LETTERS
-from rescli.threads.surroundings import eager_switching
+from rescli.threads.surroundings import as_in_caller, eager_switching
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ def run_stress(footing: Footing, iterations: int, out_of_time: Callable[[], bool
     grads = torch.is_grad_enabled()
 
     def work(index: int, caller: _Caller, module: nn.Module) -> None:
-        with torch.set_grad_enabled(grads):
+        with as_in_caller(grads=grads):
             barrier.wait()
             for _ in range(iterations):
                 if out_of_time():

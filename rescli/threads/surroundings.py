@@ -32,6 +32,20 @@ def quiet_process() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def as_in_caller(*, grads: bool) -> Iterator[None]:
+    """Give a new thread what is kept for each thread apart, as nn.DataParallel does for its own.
+
+    Args:
+        grads: Whether gradients are recorded in the thread that starts this one.
+    """
+    # What quiet_process set holds for the thread that called it: the matrix products of a new thread would
+    # be split again, until something in it happens to ask PyTorch for the number.
+    torch.set_num_threads(1)
+    with torch.set_grad_enabled(grads):
+        yield
+
+
+@contextlib.contextmanager
 def eager_switching(interval_s: float = 1e-6) -> Iterator[None]:
     """Make the interpreter change threads as often as it can.
 

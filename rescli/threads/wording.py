@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rescli.threads.explore import REPLAYS
+from rescli.threads.schedule import LISTED
 
 if TYPE_CHECKING:
     from rescli.threads.explore import Exploration
@@ -51,22 +52,27 @@ def judge_schedules(limits: Limits, footing: Footing, selection: Selection, foun
             "the threads did not end, as if each waited for a lock that another one holds; "
             f"before that, {explored}"
         )
+    if max(footing.points) < 2:
+        # The one point is the end of forward.
+        return "skip", f"forward calls no layer, so no thread can be interrupted within it: {explored}"
     if not found.runs:
         return "skip", f"no schedule could be tried: {explored}"
     if found.impossible and not found.interrupted:
-        return "skip", f"a lock in the module lets no thread be interrupted: {explored}"
+        return "skip", f"no thread can be interrupted: {explored}"
     return "pass", explored
 
 
 def _explored(limits: Limits, footing: Footing, selection: Selection, found: Exploration) -> str:
-    total = "more than 100,000" if selection.total is None else f"{selection.total:,}"
+    total = f"more than {LISTED:,}" if selection.total is None else f"{selection.total:,}"
     which = f"all {found.runs:,}" if found.runs == selection.total else f"{found.runs:,} of {total}"
     tried = f"tried, {found.wrong:,} wrong" if found.wrong else "right"
     points = f"{limits.threads} threads, {max(footing.points)} points each"
     bound = f"at most {count(limits.preemptions, 'preemption')}"
     parts = [f"{which} schedules {tried} ({points}, {bound})"]
     if found.impossible:
-        parts.append(f"{found.impossible:,} cannot happen: a lock in the module makes the other thread wait")
+        parts.append(
+            f"{found.impossible:,} cannot be followed: a thread waits, as for a lock that the other one holds"
+        )
     if not found.in_time and not found.hung:
         parts.append("the time was up (--max-time)")
     if len(selection.schedules) != selection.total:
@@ -87,7 +93,7 @@ def judge_replay(footing: Footing, schedule: Schedule, found: Exploration) -> Ve
     if found.failure is not None:
         return "fail", f"{text}: {found.failure.wrong[0].sentence}; {_again(found)}{note}"
     if found.hung or found.impossible:
-        return "skip", f"{text} cannot be followed, as a lock in the module makes a thread wait{note}"
+        return "skip", f"{text} cannot be followed: a thread waits, as for a lock that another one holds{note}"
     return "pass", f"{text}: each thread gets what it gets alone{note}"
 
 
