@@ -8,8 +8,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import torch
 
@@ -79,7 +80,10 @@ class HostClock:
     def end(self) -> BlockTimes:
         """Give the times between the marks."""
         marks = self._marks_ns
-        return BlockTimes([(b - a) / 1e9 for a, b in zip(marks, marks[1:], strict=False)])
+        return BlockTimes([(b - a) / 1e9 for a, b in pairwise(marks)])
+
+
+_SameEvent = TypeVar("_SameEvent", bound="Event")
 
 
 class Event(Protocol):
@@ -90,12 +94,15 @@ class Event(Protocol):
         ...
 
     # Positional only: torch.cuda and torch.mps name the argument differently.
-    def elapsed_time(self, later: Event, /) -> float:
+    def elapsed_time(self: _SameEvent, later: _SameEvent, /) -> float:  # noqa: PYI019 - not in Python 3.10
         """Give the milliseconds from this point to a later one."""
         ...
 
 
-class EventClock:
+_AnyEvent = TypeVar("_AnyEvent", bound=Event)
+
+
+class EventClock(Generic[_AnyEvent]):
     """The clock for work that a device does after the call has returned.
 
     The host synchronises before the first mark and after the last one of a block, never in between: marks are
@@ -110,14 +117,14 @@ class EventClock:
     def __init__(
         self,
         synchronize: Callable[[], object],
-        new_event: Callable[[], Event],
+        new_event: Callable[[], _AnyEvent],
         read_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._synchronize = synchronize
         self._new_event = new_event
         self._read_ns = read_ns
         # Events are kept and used again: making one costs the host more than recording it.
-        self._events: list[Event] = []
+        self._events: list[_AnyEvent] = []
         self._used = 0
         self._first_ns = 0
 
@@ -145,7 +152,7 @@ class EventClock:
         wall_s = (self._read_ns() - self._first_ns) / 1e9
         events = self._events[: self._used]
         # Neighbours only: the milliseconds come as 32-bit floats, which lose small differences of large times.
-        intervals = [a.elapsed_time(b) / 1e3 for a, b in zip(events, events[1:], strict=False)]
+        intervals = [a.elapsed_time(b) / 1e3 for a, b in pairwise(events)]
         return BlockTimes(intervals, wall_s)
 
 
@@ -153,14 +160,13 @@ def clock_for(devices: Sequence[torch.device]) -> Clock:
     """Choose the clock for work on these devices.
 
     Args:
-        devices: Where the work runs, all of one type; the first is where the output arrives, and where events
-            are recorded.
+        devices: Where the work runs, all of one type; the output arrives on the first, and events are
+            recorded there.
     """
     first = devices[0]
     if first.type == "cuda":
         return EventClock(partial(_synchronize_cuda, tuple(devices)), partial(_CudaEvent, first))
     if first.type == "mps":
-        # The type in torch's stubs leaves out that `record` and `elapsed_time` are all we need.
         return EventClock(torch.mps.synchronize, partial(torch.mps.Event, enable_timing=True))
     return HostClock()
 
@@ -187,7 +193,7 @@ class _CudaEvent:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._event = torch.cuda.Event(enable_timing=True)
+        self._event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call] # torch has no types here
 
     def record(self) -> None:
         self._event.record(torch.cuda.current_stream(self._device))

@@ -30,7 +30,7 @@ class Inventory:
         """Look at this machine."""
         return cls(
             torch=torch.__version__,
-            cuda_built=torch.backends.cuda.is_built(),
+            cuda_built=torch.version.cuda is not None or torch.version.hip is not None,
             gpus=torch.cuda.device_count() if torch.cuda.is_available() else 0,
             mps=torch.backends.mps.is_available(),
         )
@@ -65,11 +65,14 @@ def choose_device(text: str, inventory: Inventory) -> torch.device:
     kind, colon, index = text.partition(":")
     if kind not in ("cpu", "cuda", "mps") or (colon and (kind != "cuda" or not index.isdecimal())):
         raise CommandLineError(
-            f"--device {text}: this is no device that rescli knows", hint="one of auto, cpu, cuda, cuda:1, mps"
+            f"--device {text}: this is no device that rescli knows",
+            hint="one of auto, cpu, cuda, cuda:1, mps",
         )
     device = torch.device(f"cuda:{index or 0}" if kind == "cuda" else kind)
     if str(device) not in inventory.names():
-        raise HardwareError(f"--device {text}: {_why_missing(kind, inventory)}", hint=_what_is_there(inventory))
+        raise HardwareError(
+            f"--device {text}: {_why_missing(kind, inventory)}", hint=_what_is_there(inventory)
+        )
     return device
 
 
@@ -131,7 +134,9 @@ def parse_indices(text: str) -> tuple[int, ...]:
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise CommandLineError(f"--devices {text}: expected numbers of GPUs", hint="for instance --devices 0,1")
+        raise CommandLineError(
+            f"--devices {text}: expected numbers of GPUs", hint="for instance --devices 0,1"
+        )
     indices = tuple(int(part) for part in parts)
     if len(set(indices)) < len(indices):
         raise CommandLineError(f"--devices {text}: a GPU is named twice", hint="name each GPU once")

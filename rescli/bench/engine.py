@@ -241,13 +241,18 @@ class Engine:
 
     def _guarded(self, run: _Run, action: Callable[[_Run], None]) -> None:
         """Do something with a run; what it raises becomes a fact of the run and ends nothing else."""
+        failure: Failure | None = None
         try:
             action(run)
-            return
         # Whatever a user's module raises is a result. The handler ends before the next attempt, so that the
         # exception's frames let go of their tensors.
         except Exception as error:  # noqa: BLE001
             failure = describe_failure(error)
+        if failure is not None:
+            self._give_up(run, action, failure)
+
+    def _give_up(self, run: _Run, action: Callable[[_Run], None], failure: Failure) -> None:
+        """Note that a run has failed, or put its fallback in its place."""
         fallback = run.subject.fallback
         lost = run.subject.passes
         run.exercise = None

@@ -1,4 +1,4 @@
-"""What to keep of an exception that ended a pass: text, never the exception with the tensors its frames hold."""
+"""What to keep of an exception that ended a pass: text, never the frames with the tensors they hold."""
 
 from __future__ import annotations
 

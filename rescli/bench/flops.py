@@ -22,9 +22,7 @@ def count_flops(block: PreparedBlock, training: Training | None) -> dict[PassNam
         block: What is measured, with the input it is measured on.
         training: Makes its backward pass, or None if that is not wanted.
     """
-    graph = trace(
-        block.module, block.inputs, name=block.name, target=block.target, origin=block.origin
-    )
+    graph = trace(block.module, block.inputs, name=block.name, target=block.target, origin=block.origin)
     if graph.uncounted or graph.failure is not None:
         return {}
     counts: dict[PassName, int] = {"inference": graph.flops, "forward": graph.flops}

@@ -1,4 +1,4 @@
-"""Whether an input can be had at all: asking Linux for more than there is ends in a killed process, not an error."""
+"""Whether an input can be had at all: asking Linux for too much may end in a killed process, not an error."""
 
 from __future__ import annotations
 

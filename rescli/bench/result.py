@@ -78,7 +78,7 @@ class PassResult:
         wall_median_s: Median time on the host's clock where the times above are a device's own; else None.
         throughput_per_s: Batch items a second, from the median.
         first_call_s: Time of the very first call, which belongs to no sample.
-        peak_memory_bytes: Most memory that was taken at once beyond what block and input take; None = unknown.
+        peak_memory_bytes: Most memory taken at once beyond what block and input take; None = unknown.
         retained_bytes: Memory still taken when outputs and gradients are gone; None = unknown.
         flops: Floating point operations of this pass; None unless every one of them was counted.
         flops_per_s: These over the median.

@@ -101,12 +101,11 @@ def _warnings(case: Case, series: Series, statistics: Statistics | None) -> list
     if statistics is None:
         return [BenchWarning("no-time", {"max_time_s": case.max_time_s})]
     found: list[BenchWarning] = []
-    if len(series.samples_s) < FEWEST_FOR_INTERVAL:
-        facts = {
-            "samples": len(series.samples_s),
-            "call_s": statistics.median_s,
-            "max_time_s": case.max_time_s,
-        }
+    taken = len(series.samples_s)
+    if taken < FEWEST_FOR_INTERVAL:
+        # At the same rate there would be enough for an interval, and two to spare.
+        enough_s = case.max_time_s * (FEWEST_FOR_INTERVAL + 2) / taken
+        facts = {"samples": taken, "max_time_s": case.max_time_s, "enough_s": enough_s}
         found.append(BenchWarning("too-few-samples", facts))
     if (off := _distance(statistics)) > _UNSTEADY_SHARE:
         found.append(BenchWarning("unsteady", {"share": off}))

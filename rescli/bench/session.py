@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # A launch costs the host more than a call of the CPU does, so a sample on a GPU is longer.
 _SAMPLE_S = {"cpu": 1e-3, "cuda": 5e-3, "mps": 5e-3}
-# Counting operations takes about one call of each pass: more than this share of the time left it may not take.
+# Counting operations takes about one call of each pass; it may not take more of the time left than this.
 _SHARE_FOR_COUNTING = 0.5
 
 

@@ -40,7 +40,7 @@ class Style:
     @property
     def dash(self) -> str:
         """What stands where there is no number, and between two of them."""
-        return "-" if self.ascii_only else "–"  # noqa: RUF001 - a dash is meant
+        return "-" if self.ascii_only else "–"
 
     def bold(self, text: str) -> str:
         """Put weight on a text."""
@@ -68,9 +68,7 @@ class _Column:
     keep: int = 9
 
 
-def bench_text(
-    result: BenchResult, *, width: int = 80, ascii_only: bool = False, color: bool = False
-) -> str:
+def bench_text(result: BenchResult, *, width: int = 80, ascii_only: bool = False, color: bool = False) -> str:
     """Write a benchmark as text.
 
     Args:
@@ -126,9 +124,11 @@ def _columns(rows: list[PassResult], style: Style) -> list[_Column]:
         columns.append(_Column("FLOP/s", lambda row: _flop_rate(row, style), keep=3))
     if any(row.peak_memory_bytes is not None for row in rows):
         columns.append(_Column("peak", lambda row: _peak(row, style), keep=4))
-    columns.append(_Column("samples", lambda row: format_count(len(row.samples_s)), keep=2))
-    columns.append(_Column("spread", lambda row: distribution(row.samples_s, style.ascii_only), left=True, keep=1))
-    return columns
+    return [
+        *columns,
+        _Column("samples", lambda row: format_count(len(row.samples_s)), keep=2),
+        _Column("spread", lambda row: distribution(row.samples_s, style.ascii_only), left=True, keep=1),
+    ]
 
 
 def _table(rows: list[PassResult], columns: list[_Column], style: Style) -> Iterator[str]:
@@ -179,7 +179,8 @@ def _throughput(row: PassResult, style: Style) -> str:
 
 def _flop_rate(row: PassResult, style: Style) -> str:
     # The header has the rest of the unit.
-    return style.dash if row.flops_per_s is None else format_flops(row.flops_per_s).removesuffix("FLOP").rstrip()
+    rate = row.flops_per_s
+    return style.dash if rate is None else format_flops(rate).removesuffix("FLOP").rstrip()
 
 
 def _peak(row: PassResult, style: Style) -> str:

@@ -42,7 +42,8 @@ def sentence(warning: BenchWarning) -> Sentence:
 
 
 def _failed(facts: Mapping[str, str | int | float]) -> Sentence:
-    reason = str(facts["message"]).partition("\n")[0]
+    # torch ends some messages with a hint of its own, which is about another program.
+    reason = str(facts["message"]).partition("\n")[0].partition(" Hint: ")[0].rstrip(".")
     return Sentence(
         f"could not be run: {facts['error']}{': ' if reason else ''}{reason}",
         "--batch-size or --input give the block another input, --passes leaves passes out",
@@ -61,26 +62,24 @@ def _no_gradient(facts: Mapping[str, str | int | float]) -> Sentence:
 
 def _no_time(facts: Mapping[str, str | int | float]) -> Sentence:
     return Sentence(
-        f"no time was left of the {_seconds(facts, 'max_time_s')} for a single sample",
-        "give the target more with --max-time, or leave passes out with --passes",
+        f"no time was left for a single sample, of {_seconds(facts, 'max_time_s')} for the target",
+        "a longer --max-time, or fewer --passes",
     )
 
 
 def _too_few_samples(facts: Mapping[str, str | int | float]) -> Sentence:
-    count, call_s, most_s = int(facts["samples"]), float(facts["call_s"]), float(facts["max_time_s"])
-    # A first call, and six samples for an interval, of this pass alone; the others take their share.
-    enough_s = max(2 * most_s, 10 * call_s)
+    count = int(facts["samples"])
     return Sentence(
-        f"only {count} sample{'' if count == 1 else 's'} in the time allowed ({format_seconds(most_s)}), "
-        f"at {format_seconds(call_s)} a call; six are needed for an interval",
-        f"--max-time {math.ceil(enough_s)} or more, or fewer --passes",
+        f"only {count} sample{'' if count == 1 else 's'} in the time allowed, "
+        f"{_seconds(facts, 'max_time_s')} for the target; six are needed for an interval",
+        f"--max-time {math.ceil(float(facts['enough_s']))}, or fewer --passes",
     )
 
 
-def _unsteady(facts: Mapping[str, str | int | float]) -> Sentence:
+def _unsteady(_facts: Mapping[str, str | int | float]) -> Sentence:
     return Sentence(
-        f"the times are unsteady: the interval reaches {100 * float(facts['share']):.0f}% from the median",
-        "close what else is running, or give it longer with --max-time",
+        "the times are unsteady, so the interval is wide",
+        "close what else is running, take fewer --threads, or measure longer with --max-time",
     )
 
 
@@ -96,7 +95,8 @@ def _denormal(facts: Mapping[str, str | int | float]) -> Sentence:
     elsewhere = f" and {places - 1} more" if places > 1 else ""
     what = "value is" if count == 1 else "values are"
     return Sentence(
-        f"{count:,} {what} denormal (in {facts['where']}{elsewhere}): a CPU computes with them many times slower",
+        f"{count:,} {what} denormal (in {facts['where']}{elsewhere}): "
+        "a CPU computes with them many times slower",
         "torch.set_flush_denormal(True) in the spec rounds them to zero",
     )
 

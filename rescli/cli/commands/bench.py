@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,7 +35,6 @@ from rescli.render.bench_text import bench_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from rescli.bench.result import BenchResult, PassName, PassResult
     from rescli.bench.session import Settings
@@ -46,12 +46,13 @@ _PARALLEL = ("none", "dp")
 _SECONDS_BETWEEN_REPORTS = 0.1
 
 
-def bench(  # noqa: PLR0913 - each is an option
+def bench(  # noqa: PLR0913, PLR0917 - a parameter an option
     targets: TargetsArgument = None,
     take_all: AllOption = False,
     device: DeviceOption = "auto",
     parallel: Annotated[
-        str, typer.Option("--parallel", metavar="|".join(_PARALLEL), help="dp: nn.DataParallel over the GPUs.")
+        str,
+        typer.Option("--parallel", metavar="|".join(_PARALLEL), help="dp: nn.DataParallel over the GPUs."),
     ] = "none",
     devices: Annotated[
         str | None,
@@ -114,7 +115,9 @@ def bench(  # noqa: PLR0913 - each is an option
             hint="give one of them",
         )
     if parallel not in _PARALLEL:
-        raise CommandLineError(f"--parallel {parallel}: there is no such way", hint=f"one of {', '.join(_PARALLEL)}")
+        raise CommandLineError(
+            f"--parallel {parallel}: bench does not run that way", hint=f"one of {', '.join(_PARALLEL)}"
+        )
     if devices is not None and parallel != "dp":
         raise CommandLineError("--devices belongs to --parallel dp", hint="for one GPU, --device cuda:1")
     format_name = choose_format(format_name, output, _FORMATS)
@@ -202,13 +205,11 @@ def _measure(
                 codes.append(prepared.code)
                 if prepared.code == ExitCode.INTERRUPTED:
                     break
-                count = f"[{place + 1}/{len(names)}] " if len(names) > 1 else ""
+                count = f"[{place + 1}/{len(names)}]" if len(names) > 1 else ""
                 first = len(rows)
                 # What a block prints would end up in the middle of the result.
                 with contextlib.redirect_stdout(sys.stderr):
-                    bench_blocks(
-                        prepared.results, how, rows, report=lambda text, count=count: report(f"{count}{text}")
-                    )
+                    bench_blocks(prepared.results, how, rows, report=partial(_report_place, report, count))
                 codes.extend(_complain(rows[first:]))
         except KeyboardInterrupt:
             codes.append(ExitCode.INTERRUPTED)
@@ -216,11 +217,15 @@ def _measure(
     return BenchResult(environment, tuple(rows), interrupted=code == ExitCode.INTERRUPTED), code
 
 
+def _report_place(report: Callable[[str], None], count: str, text: str) -> None:
+    report(f"{count} {text}".lstrip())
+
+
 def _complain(rows: Sequence[PassResult]) -> Iterator[ExitCode]:
     """Tell of the blocks of which nothing could be measured because they cannot be run."""
     for target in dict.fromkeys(row.target for row in rows):
         of_target = [row for row in rows if row.target == target]
-        failures = [row.failure for row in of_target if row.failure is not None and row.failure.code == "failed"]
+        failures = [row.failure for row in of_target if row.failure and row.failure.code == "failed"]
         if failures and not any(row.samples_s for row in of_target):
             failure = failures[0]
             last_line = f"{failure.error}: {failure.message}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rescli.bench.clock import BlockTimes
@@ -32,7 +33,7 @@ class PaperClock:
 
     def end(self) -> BlockTimes:
         marks = self._marks
-        return BlockTimes([b - a for a, b in zip(marks, marks[1:], strict=False)])
+        return BlockTimes([b - a for a, b in pairwise(marks)])
 
 
 @dataclass
@@ -66,7 +67,12 @@ def subject(exercise: PaperExercise, fallback: Subject | None = None) -> Subject
 
 
 def engine(
-    clock: PaperClock, subjects: Sequence[Subject], *, seconds: float = 10.0, at_least: float = 0.0, seed: int = 0
+    clock: PaperClock,
+    subjects: Sequence[Subject],
+    *,
+    seconds: float = 10.0,
+    at_least: float = 0.0,
+    seed: int = 0,
 ) -> Engine:
     limits = Limits(deadline_s=clock.now_s() + seconds, min_time_s=at_least)
     return Engine(subjects, clock, limits, seed=seed)

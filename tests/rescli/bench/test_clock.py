@@ -48,7 +48,7 @@ class FakeEvent:
         return later.milliseconds - self.milliseconds
 
 
-def run_two_steps(clock: EventClock, device: FakeDevice) -> None:
+def run_two_steps(clock: EventClock[FakeEvent], device: FakeDevice) -> None:
     clock.begin()
     for _ in range(2):
         clock.mark()

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from rescli.bench.denormal import denormals
 
@@ -30,9 +30,8 @@ def test_values_are_denormal_by_their_type(dtype: torch.dtype, value: float, cou
 
 def test_parameters_buffers_and_inputs_are_looked_at() -> None:
     block = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
-    nn.init.constant_(block[0].weight, -1e-41)
-    running: Tensor = block[1].get_buffer("running_var")
-    running[0] = 1e-42
+    nn.init.constant_(block.get_parameter("0.weight"), -1e-41)
+    block.get_buffer("1.running_var")[0] = 1e-42
     found = denormals(block, (torch.tensor([1.0, 1e-40]), torch.tensor([1, 2])))
     assert found == {"0.weight": 4, "1.running_var": 1, "input 0": 1}
 

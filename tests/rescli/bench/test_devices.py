@@ -39,7 +39,12 @@ def test_a_device_is_found(text: str, inventory: Inventory, expected: str) -> No
             "PyTorch 2.13.0+cu128 sees no GPU of that number on this machine",
             "what is there: --device cpu, --device cuda:0 and --device cuda:1",
         ),
-        ("mps", CPU_ONLY, "PyTorch 2.13.0+cpu sees no Apple GPU on this machine", "what is there: --device cpu"),
+        (
+            "mps",
+            CPU_ONLY,
+            "PyTorch 2.13.0+cpu sees no Apple GPU on this machine",
+            "what is there: --device cpu",
+        ),
     ],
 )
 def test_a_device_that_is_missing_is_told_with_what_is_there(

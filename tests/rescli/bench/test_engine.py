@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 def measured(
     clock: PaperClock, *exercises: PaperExercise, seconds: float = 10.0, at_least: float = 0.0
 ) -> tuple[Series, ...]:
-    machine = engine(
-        clock, [subject(exercise) for exercise in exercises], seconds=seconds, at_least=at_least
-    )
+    machine = engine(clock, [subject(exercise) for exercise in exercises], seconds=seconds, at_least=at_least)
     machine.open()
     machine.sample()
     return machine.series()
 
 
 def noisy(around_s: float, seed: int = 0) -> Callable[[int], float]:
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311 - noise, no secret
     return lambda _call: around_s * rng.uniform(0.8, 1.2)
 
 
@@ -239,8 +237,8 @@ def test_an_interruption_keeps_the_samples_taken_so_far() -> None:
         return 2e-3 + call * 1e-4
 
     machine = engine(clock, [subject(PaperExercise(clock, call_s))])
+    machine.open()
     with pytest.raises(KeyboardInterrupt):
-        machine.open()
         machine.sample()
     (series,) = machine.series()
     # First call, three of warm-up and one of calibration are in no sample.
@@ -261,10 +259,9 @@ def test_a_failure_is_a_fact_and_the_others_go_on() -> None:
         return 1e-3
 
     recovered: list[bool] = []
-    subjects = [subject(PaperExercise(clock, breaks)), subject(PaperExercise(clock, lambda _: 1e-3, "forward"))]
-    machine = Engine(
-        subjects, clock, Limits(110, 0), recover=lambda: recovered.append(True)
-    )
+    works = PaperExercise(clock, lambda _call: 1e-3, name="forward")
+    subjects = [subject(PaperExercise(clock, breaks)), subject(works)]
+    machine = Engine(subjects, clock, Limits(110, 0), recover=lambda: recovered.append(True))
     machine.open()
     machine.sample()
     broken, whole = machine.series()

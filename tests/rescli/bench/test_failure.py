@@ -49,7 +49,7 @@ def test_having_nothing_to_differentiate_is_a_kind_of_its_own() -> None:
 
 def test_the_trace_begins_in_the_users_own_code() -> None:
     class Mine(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, _x: torch.Tensor) -> torch.Tensor:
             raise ValueError("mine")
 
     error = caught(nn.Sequential(Mine()), torch.ones(1))

@@ -47,7 +47,7 @@ class Tape(nn.Module):
         self.allocator.take(-60)
         out = x * self.weight
         if out.requires_grad:
-            out.register_hook(self.back)
+            out.register_hook(self.back)  # type: ignore[no-untyped-call] # torch has no types here
         return out
 
     def back(self, _gradient: Tensor) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rescli.bench.engine import Exercise
+    from rescli.bench.result import PassName
 
 
 class Spy(nn.Module):
@@ -91,7 +92,7 @@ def test_nothing_of_a_step_stays_behind() -> None:
 def test_the_backward_pass_starts_from_ones_at_every_output() -> None:
     seen: list[Tensor] = []
     weight = nn.Parameter(torch.tensor([2.0]))
-    weight.register_hook(lambda gradient: seen.append(gradient.clone()))
+    weight.register_hook(lambda gradient: seen.append(gradient.clone()))  # type: ignore[no-untyped-call] # torch's
 
     class Extras(nn.Module):
         def __init__(self) -> None:
@@ -108,7 +109,7 @@ def test_the_backward_pass_starts_from_ones_at_every_output() -> None:
 
 class Named(NamedTuple):
     first: Tensor
-    count: int
+    size: int
 
 
 def test_outputs_are_found_in_every_common_structure() -> None:
@@ -170,8 +171,10 @@ def test_training_side_effects_stay_on_the_copy() -> None:
     assert not torch.equal(module.state_dict()["running_mean"], before["running_mean"])
 
 
-def parts_of(kind: Callable[[nn.Module, list[Tensor]], Exercise], intervals: list[float]) -> dict[str, float]:
-    return dict(add_up(intervals, kind(nn.Linear(4, 4), [X])))
+def parts_of(
+    kind: Callable[[nn.Module, list[Tensor]], Exercise], intervals: list[float]
+) -> dict[PassName, float]:
+    return add_up(intervals, kind(nn.Linear(4, 4), [X]))
 
 
 def test_intervals_are_added_up_for_each_pass() -> None:

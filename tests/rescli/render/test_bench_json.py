@@ -17,7 +17,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-def written(result: BenchResult) -> Any:
+def written(result: BenchResult) -> Any:  # noqa: ANN401 - JSON is what it is
     def refuse(constant: str) -> float:
         raise AssertionError(constant)
 

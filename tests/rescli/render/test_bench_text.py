@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rescli.bench.failure import Failure
 from rescli.bench.result import BenchResult, BenchWarning, Environment, Gpu, PassResult
 from rescli.bench.stats import summarise
 from rescli.render.bench_text import bench_text, distribution
@@ -13,6 +12,7 @@ from rescli.render.bench_text import bench_text, distribution
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rescli.bench.failure import Failure
     from rescli.bench.result import PassName
 
 ENVIRONMENT = Environment(
@@ -81,7 +81,7 @@ FOUR = BenchResult(
             1.234e-3,
             count=3,
             warnings=[
-                BenchWarning("too-few-samples", {"samples": 3, "call_s": 1.234e-3, "max_time_s": 0.01}),
+                BenchWarning("too-few-samples", {"samples": 3, "max_time_s": 0.01, "enough_s": 0.027}),
                 DENORMAL,
             ],
         ),
@@ -137,14 +137,14 @@ def test_every_warning_has_a_way_out() -> None:
     assert "! 40 values are denormal (in 1.weight and 1 more)" in text
     assert "Hint: torch.set_flush_denormal(True) in the spec rounds them to zero." in text
     # Only the passes that it holds for are named.
-    assert "! step: only 3 samples in the time allowed (10.0 ms)" in text
+    assert "! step: only 3 samples in the time allowed, 10.0 ms for the target" in text
     assert text.count("Hint:") == text.count("! ") == 2
 
 
 def test_a_failure_shows_the_first_line_of_its_reason() -> None:
     failed = BenchWarning("failed", {"error": "ValueError", "message": "expected 3 channels\nmore"})
     text = bench_text(BenchResult(ENVIRONMENT, (row("inference", 1e-3), nothing("backward", failed))))
-    assert "backward: could not be run: ValueError: expected 3 channels. Hint: " in " ".join(text.split())
+    assert "! backward: could not be run: ValueError: expected 3 channels. Hint: " in " ".join(text.split())
     assert "more" not in text.replace("or more", "")
 
 
