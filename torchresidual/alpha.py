@@ -167,7 +167,7 @@ class LearnableAlpha(nn.Module):
         if "_start" not in self.__dict__:
             low, high, log = float(self.min_val), float(self.max_val), bool(self.use_log)
             self._set_mapping(low, high, log=log)
-            self._start = (min(max(float(self.forward()), low), high), low, high, log)
+            self._start = (min(max(float(self.forward().detach()), low), high), low, high, log)
 
     def __float__(self) -> float:
         return float(self().detach())

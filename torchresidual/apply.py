@@ -20,6 +20,7 @@ from torchresidual.errors import (
     UnknownRecordError,
 )
 from torchresidual.frame import Frame, RecordedTensor, current_frame
+from torchresidual.legacy import accept_legacy, modern_state
 from torchresidual.memory import version_of
 from torchresidual.operations import OPERATIONS, Weight
 
@@ -272,9 +273,26 @@ class Apply(nn.Module):
         data = self.combine(x.data, r.data, need_projection=need_projection)
         return PackedSequence(data, x.batch_sizes, x.sorted_indices, x.unsorted_indices)
 
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Accept what torchresidual 0.1.0 saved, whose states carry no version of ours."""
+        if (local_metadata.get("version") or 1) < self._version:
+            error_msgs.extend(accept_legacy(self, state_dict, prefix))
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_operation" not in state:  # pickled by torchresidual 0.1.0
-            state = _modern_state(state)
+            state = modern_state(state)
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it so
 
     def __repr__(self) -> str:
@@ -336,17 +354,3 @@ def _checked_dim(dim: int | None) -> int | None:
     if dim is None or type(dim) is int:
         return dim
     raise ConfigurationError(f"dim must be an integer or None, found {dim!r}", subject="Apply")
-
-
-def _modern_state(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of an Apply that 0.1.0 pickled, in the form of this version."""
-    state = dict(state)
-    state["_operation"] = state.pop("operation")
-    state["_record_name"] = state.pop("record_name", None)
-    state["_modules"] = dict(state["_modules"])
-    for slot in ("projection_layer", "gate_layer"):
-        state["_modules"].setdefault(slot, state.pop(slot, None))
-    if "alpha" not in state["_modules"]:
-        state.setdefault("alpha", 1.0)
-    state.update(scale=1.0, projection_given=False, dim=None, settled_dim=None)
-    return state

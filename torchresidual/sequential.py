@@ -10,6 +10,7 @@ from torch import nn
 
 from torchresidual.apply import Apply
 from torchresidual.epoch import bump, current_epoch
+from torchresidual.frame import _context
 from torchresidual.plan import Plan, Scope, make_plan
 from torchresidual.record import Record
 from torchresidual.running import run
@@ -75,7 +76,7 @@ class ResidualSequential(Scope):
     def _warn_of_lonely_applies(self) -> None:
         """Say so where an unnamed Apply has nothing to read; a named one asks for an enclosing block's Record."""
         lonely = [read for read in self.plan.free if read.apply.record_name is None]
-        if lonely and not self.plan.places:
+        if lonely and not self.plan.places and not getattr(_context, "slicing", False):
             warnings.warn(
                 f"the Apply at '{lonely[0].path}' has no Record before it in this block; unless an enclosing block "
                 "has one, its forward will fail. Put a Record before it, or name the Record it means",
@@ -225,6 +226,19 @@ class ResidualSequential(Scope):
         with _OneEdit(self):
             super().__delitem__(index)
 
+    @overload
+    def __getitem__(self, idx: slice) -> Self: ...
+
+    @overload
+    def __getitem__(self, idx: int) -> nn.Module: ...
+
+    def __getitem__(self, idx: slice | int) -> Self | nn.Module:
+        _context.slicing = True  # a slice may well cut off a Record: its forward says so, if it is run
+        try:
+            return super().__getitem__(idx)
+        finally:
+            _context.slicing = False
+
     def insert(self, index: int, module: nn.Module) -> Self:
         """Insert a layer before a position."""
         with _OneEdit(self):
@@ -268,11 +282,12 @@ class ResidualSequential(Scope):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        for forgotten in ("recorded_tensors", "last_record_name", "extra_output"):  # of torchresidual 0.1.0
-            state.pop(forgotten, None)
+        # torchresidual 0.1.0 kept tensors here, and made projections and gates in the first forward only.
+        kept = ("recorded_tensors", "last_record_name", "extra_output")
+        legacy = any(name in state for name in kept)
+        state = {name: value for name, value in state.items() if name not in kept}
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it so
-        self._edited(sizes=False)
+        self._edited(sizes=legacy)
 
     def _replicate_for_data_parallel(self) -> Self:
         replica = super()._replicate_for_data_parallel()  # type: ignore[no-untyped-call]  # torch leaves it so
