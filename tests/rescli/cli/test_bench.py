@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from rescli.cli.app import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPEC = """
+small = nn.Linear(64, 64)
+
+example_inputs = (8, 64)
+"""
+BROKEN = """
+class Broken(nn.Module):
+    def forward(self, x):
+        return x.no_such_thing()
+
+block = Broken()
+example_inputs = (8, 64)
+"""
+STOPS = '''
+class Stops(nn.Module):
+    """As if Ctrl-C were pressed while the thousandth call runs."""
+
+    calls = 0
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 64)
+
+    def forward(self, x):
+        Stops.calls += 1
+        if Stops.calls == 1000:
+            raise KeyboardInterrupt
+        return self.layer(x)
+
+first = Stops()
+second = nn.Linear(64, 64)
+example_inputs = (8, 64)
+'''
+# No test depends on how many samples there are; those that need one at all have time for a machine that stalls.
+QUICK = ["--max-time", "0.3", "--min-time", "0", "--threads", "1"]
+ROOMY = ["--max-time", "4", "--min-time", "0", "--threads", "1"]
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    path = tmp_path / "spec.py"
+    path.write_text(SPEC)
+    return str(path)
+
+
+def document(text: str) -> Any:  # noqa: ANN401 - JSON is what it is
+    return json.loads(text)
+
+
+def test_a_block_is_measured_as_a_table(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", spec, *QUICK]) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[2] == f"{spec}:small  cpu, float32, batch 8"
+    assert lines[3].split()[:4] == ["pass", "median", "95%", "interval"]
+    assert [line.split()[0] for line in lines[4:8]] == ["inference", "forward", "backward", "step"]
+    # Nobody watches the progress here.
+    assert err == ""
+
+
+def test_json_has_a_row_for_each_pass(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", spec, *ROOMY, "--format", "json"]) == 0
+    found = document(capsys.readouterr().out)
+    assert found["schema"] == "rescli.bench/1"
+    assert found["environment"]["threads"] == 1
+    assert [row["pass"] for row in found["results"]] == ["inference", "forward", "backward", "step"]
+    for row in found["results"]:
+        assert (row["name"], row["target"], row["device"]) == ("small", f"{spec}:small", "cpu")
+        assert row["samples"] >= 1
+        assert 0 < row["min_s"] <= row["median_s"]
+        assert row["first_call_s"] > 0
+        assert row["flops"] == 2 * 8 * 64 * 64 * (2 if row["pass"] == "step" else 1)
+        assert (row["peak_memory_bytes"], row["retained_bytes"]) == (None, None)
+
+
+def test_threads_are_put_back(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = torch.get_num_threads()
+    assert run(["bench", spec, *QUICK, "--passes", "inference"]) == 0
+    assert torch.get_num_threads() == before
+    assert ", 1 thread on " in capsys.readouterr().out
+
+
+def test_a_list_of_batch_sizes_sweeps(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(["bench", spec, *ROOMY, "--passes", "inference", "--batch-size", "2,4", "--format", "json"]) == 0
+    )
+    rows = document(capsys.readouterr().out)["results"]
+    assert [row["batch_size"] for row in rows] == [2, 4]
+    for row in rows:
+        assert row["throughput_per_s"] == pytest.approx(row["batch_size"] / row["median_s"])
+
+
+def test_a_size_that_cannot_be_allocated_ends_nothing(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = "2,1000000000000000,4"
+    assert run(["bench", spec, *QUICK, "--passes", "step", "--batch-size", sizes]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "batch 1,000,000,000,000,000 pass" in text
+    assert text.count("! there was not enough memory.") == 1
+
+
+def test_the_result_is_written_to_a_file(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.json"
+    assert run(["bench", spec, *QUICK, "--passes", "inference", "-o", str(file)]) == 0
+    assert document(file.read_text())["results"][0]["pass"] == "inference"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_block_that_cannot_be_run_shows_its_own_part_of_the_traceback(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text(BROKEN)
+    assert run(["bench", str(broken), spec, *QUICK, "--passes", "inference"]) == 3
+    out, err = capsys.readouterr()
+    assert err.startswith(f'Error: {broken}:block could not be run\n  File "{broken}", line 4, in forward\n')
+    assert err.endswith("AttributeError: 'Tensor' object has no attribute 'no_such_thing'\n")
+    assert "modules/module.py" not in err
+    # The other target is there.
+    assert f"{spec}:small  cpu" in out
+    assert "! could not be run: AttributeError: 'Tensor' object has no" in out
+
+
+def test_traceback_shows_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text(BROKEN)
+    assert run(["bench", str(broken), *QUICK, "--passes", "inference", "--traceback"]) == 3
+    assert "modules/module.py" in capsys.readouterr().err
+
+
+def test_what_was_measured_before_an_interruption_is_printed_and_saved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stops = tmp_path / "stops.py"
+    stops.write_text(STOPS)
+    file = tmp_path / "out.json"
+    arguments = ["bench", str(stops), "--passes", "inference", "--threads", "1", "--min-time", "1"]
+    assert run([*arguments, "-o", str(file)]) == 130
+    found = document(file.read_text())
+    assert found["interrupted"] is True
+    assert [(row["name"], row["samples"] > 0) for row in found["results"]] == [("first", True)]
+    assert run(arguments) == 130
+    assert "Interrupted: this is what was measured until then." in capsys.readouterr().out
+
+
+def test_denormal_weights_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "tiny.py"
+    file.write_text(SPEC + "nn.init.constant_(small.weight, 1e-41)\n")
+    assert run(["bench", str(file), *QUICK]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "! 4,096 values are denormal (in weight): a CPU computes with them many times slower." in text
+    assert "Hint: torch.set_flush_denormal(True) in the spec rounds them to zero." in text
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        (["--device", "cuda"], "--device cuda: ", "what is there: --device cpu"),
+        (["--device", "cuda:1"], "--device cuda:1: ", "what is there: --device cpu"),
+        (["--parallel", "dp"], "DataParallel spreads a batch over GPUs, and ", "rescli check-threads runs"),
+        (
+            ["--parallel", "dp", "--device", "cpu"],
+            "DataParallel spreads a batch over GPUs, and ",
+            "check-threads",
+        ),
+        (["--parallel", "dp", "--devices", "0,1"], "DataParallel spreads a batch over GPUs", "check-threads"),
+    ],
+)
+def test_hardware_that_is_not_there_ends_with_4(
+    spec: str, options: list[str], message: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", spec, *options]) == 4
+    out, err = capsys.readouterr()
+    assert message in err
+    assert hint in err
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--passes", "sideways"], "--passes sideways: 'sideways' is no pass"),
+        (["--batch-size", "0"], "--batch-size 0: expected numbers from 1, joined by commas"),
+        (["--batch-size", "8,"], "--batch-size 8,: expected numbers from 1, joined by commas"),
+        (["--batch-size", "8", "--input", "8x64"], "--batch-size and --input were both given"),
+        (["--parallel", "ring"], "--parallel ring: bench does not run that way"),
+        (["--devices", "0,1"], "--devices belongs to --parallel dp"),
+        (["--device", "gpu"], "--device gpu: this is no device that rescli knows"),
+        (["--format", "xml"], "--format xml: this command does not write that"),
+        (["--max-time", "0"], "invalid value for '--max-time'"),
+        (["--versus", "plain"], "no such option: --versus"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(
+    spec: str, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", spec, *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_target_that_is_missing_ends_with_3_and_the_others_are_measured(
+    spec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", "nowhere.py", spec, *QUICK, "--passes", "inference"]) == 3
+    out, err = capsys.readouterr()
+    assert "there is no file nowhere.py" in err
+    assert f"{spec}:small" in out
+
+
+def test_what_a_block_prints_is_not_in_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loud = tmp_path / "loud.py"
+    loud.write_text(
+        "class Loud(nn.Linear):\n    def forward(self, x):\n        print('hello')\n"
+        "        return super().forward(x)\n\nblock = Loud(4, 4)\n"
+    )
+    assert run(["bench", str(loud), *QUICK, "--passes", "inference", "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert document(out)["results"][0]["name"] == "block"
+    assert "hello" in err
+
+
+def test_help_offers_only_what_works_and_does_not_import_torch() -> None:
+    code = (
+        "import sys; from rescli.cli.app import run; run(['bench', '--help']); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    for option in (
+        "--batch-size",
+        "--passes",
+        "--parallel",
+        "--max-time",
+        "--device",
+        "--threads",
+        "--dtype",
+    ):
+        assert option in done.stdout
+    for later in ("ddp", "--versus", "--compile", "--baseline", "--save", "--amp", "csv"):
+        assert later not in done.stdout
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("options", [["--device", "cuda"], ["--parallel", "dp"]])
+def test_a_gpu_gives_device_time_wall_time_and_memory(
+    spec: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", spec, *options, "--max-time", "2", "--format", "json"]) == 0
+    rows = document(capsys.readouterr().out)["results"]
+    assert {row["device"].partition(",")[0] for row in rows} == {"cuda:0"}
+    inference, _, _, step = rows
+    assert inference["wall_median_s"] > 0
+    assert step["peak_memory_bytes"] > inference["peak_memory_bytes"] >= 8 * 64 * 4
+    assert [row["retained_bytes"] for row in rows] == [0] * 4
