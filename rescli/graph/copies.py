@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from rescli.errors import SpecError
-from rescli.graph.structure import tensors_in
+from rescli.graph.structure import has_size, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +50,7 @@ def suitable_device(module: nn.Module, inputs: Sequence[object]) -> Device:
     """
     if is_without_data(module):
         return "meta"
-    parameters = sum(parameter.numel() for parameter in module.parameters() if not is_lazy(parameter))
+    parameters = sum(parameter.numel() for parameter in module.parameters() if has_size(parameter))
     elements = sum(tensor.numel() for tensor in tensors_in(list(inputs)))
     is_large = parameters > _MOST_REAL_PARAMETERS or elements > _MOST_REAL_INPUT_ELEMENTS
     return "meta" if is_large else "cpu"
@@ -89,14 +88,26 @@ def copy_block(module: nn.Module, device: Device) -> BlockCopy:
             f"the block cannot be copied, and it is never run itself: {type(error).__name__}: {error}",
             hint="give the class a __deepcopy__, or build the block in a function",
         ) from error
-    if any(is_lazy(parameter) for parameter in twin.parameters()):
-        # Parameters without a size yet carry their device with them.
-        twin.to(device)
+    _place_unsized(twin, torch.device(device))
     twin.eval()
     pairs = list(zip(twin.modules(), module.modules(), strict=False))
     originals = {id(mine): yours for mine, yours in pairs if type(mine) is type(yours)}
     tensors = [*transfer.copies, *twin.parameters(), *twin.buffers()]
     return BlockCopy(module=twin, tensors=tuple(tensors), originals=originals)
+
+
+def _place_unsized(twin: nn.Module, device: torch.device) -> None:
+    """Move parameters and buffers that have no size yet: they carry the device that they will be made on.
+
+    ``Module.to`` cannot: from CPU to meta it turns them into parameters of size 0.
+    """
+    for part in twin.modules():
+        stores: tuple[dict[str, Any], ...] = (part._parameters, part._buffers)  # noqa: SLF001 - setattr refuses
+        for store in stores:
+            for name, value in store.items():
+                if value is not None and not has_size(value) and value.data.device != device:
+                    remake: Any = type(value)
+                    store[name] = remake(value.requires_grad, device, value.data.dtype)
 
 
 @contextlib.contextmanager
@@ -106,7 +117,9 @@ def untouched_rng() -> Iterator[None]:
     # Only if somebody has imported it: we do not need it.
     numpy = sys.modules.get("numpy.random")
     state = numpy.get_state() if numpy else None
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    # Asking a GPU that nobody uses would start its driver.
+    is_gpu_used: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call] # torch leaves it so
+    devices = range(torch.cuda.device_count()) if is_gpu_used else ()
     with torch.random.fork_rng(devices=devices):
         try:
             yield
@@ -127,7 +140,7 @@ class _Transfer(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Sequence[type],  # noqa: ARG002 - the signature is torch's
+        types: Sequence[type],
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the function returns

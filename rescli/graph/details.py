@@ -44,7 +44,9 @@ def detail_of(module: nn.Module) -> str:
 
 def _convolution(layer: Any) -> str:  # noqa: ANN401 - nn.Conv1d to nn.ConvTranspose3d
     parts = [f"{layer.in_channels} -> {layer.out_channels}", f"k{_sizes(layer.kernel_size)}"]
-    parts += [f"s{_sizes(layer.stride)}"] if _differs(layer.stride, 1) or _sizes(layer.kernel_size) == "1" else []
+    parts += (
+        [f"s{_sizes(layer.stride)}"] if _differs(layer.stride, 1) or _sizes(layer.kernel_size) == "1" else []
+    )
     parts += [f"p{_sizes(layer.padding)}"] if _differs(layer.padding, 0) else []
     parts += [f"d{_sizes(layer.dilation)}"] if _differs(layer.dilation, 1) else []
     parts += [f"g{layer.groups}"] if layer.groups != 1 else []
@@ -106,7 +108,9 @@ _DETAILS: Mapping[type, Callable[[Any], str]] = {
     nn.RMSNorm: lambda layer: _sizes(layer.normalized_shape),
     nn.GroupNorm: lambda layer: f"{layer.num_channels} in {layer.num_groups} groups",
     nn.Embedding: lambda layer: f"{layer.num_embeddings} x {layer.embedding_dim}",
-    nn.MultiheadAttention: lambda layer: f"{layer.embed_dim}, {layer.num_heads} head{'s'[: layer.num_heads > 1]}",
+    nn.MultiheadAttention: lambda layer: (
+        f"{layer.embed_dim}, {layer.num_heads} head{'s'[: layer.num_heads > 1]}"
+    ),
     nn.Upsample: _upsampling,
     nn.ReLU: _activation,
     nn.ReLU6: _activation,

@@ -14,6 +14,7 @@ Codes are stable; each has one meaning:
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rescli.graph.model import EdgeFact, Failure, LayerFact
+
+
+_ABOUT_SHAPES = re.compile(r"\b(shapes?|sizes?|dim|dimensions?|channels?)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,9 @@ def _failed(failure: Failure) -> Diagnostic:
         severity="error",
         path=failure.path,
         message=f"{failure.type or 'the block'} failed{given}: {failure.reason}",
-        hint="compare the shape with what the layer takes; --input gives another one",
+        hint="compare the shape with what the layer takes; --input gives another one"
+        if _ABOUT_SHAPES.search(failure.reason)
+        else "",
     )
 
 
@@ -193,7 +199,8 @@ def _unresolved(place: Placement, placements: Sequence[Placement]) -> Diagnostic
         (
             other
             for other in placements[placements.index(place) + 1 :]
-            if other.kind == "record" and (place.name is None or other.name == place.name)
+            if other.kind == "record"
+            and (place.name is None or other.name == place.name)
             # A Record of an inner block is out of reach, wherever it stands.
             and (place.scope == other.scope or not other.scope or place.scope.startswith(f"{other.scope}."))
         ),

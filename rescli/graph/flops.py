@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from rescli.graph.formulas import FORMULAS, Call, lacks_formula
@@ -72,6 +72,9 @@ class FlopMeter(TorchFunctionMode):
             value: What a function or a module is given, or what a module gives.
         """
         for tensor in tensors_in(value):
+            # A parameter is never a result; one without a size may get its memory during the run.
+            if isinstance(tensor, nn.Parameter):
+                continue
             known = self._known.get(id(tensor))
             if known is None or known() is not tensor:
                 self.learn((tensor,))
@@ -82,7 +85,7 @@ class FlopMeter(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Sequence[type],  # noqa: ARG002 - the signature is torch's
+        types: Sequence[type],
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the function returns
@@ -124,7 +127,7 @@ def _name_of(func: Callable[..., Any]) -> tuple[str, bool]:
         namespace, _, bare = name.partition("::")
         return _without_underscore(bare), namespace in {"aten", "prim", "prims"}
     if isinstance(func, torch._ops.HigherOrderOperator):  # noqa: SLF001 - no public name
-        return func.name(), False
+        return str(func._name), False  # noqa: SLF001 - its name() has no type
     module = getattr(func, "__module__", None)
     bare = str(getattr(func, "__name__", func))
     # Methods of tensors have no module.

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
+from torch import Tensor
 
 from rescli.graph.einsum import einsum_flops
 
@@ -48,101 +48,120 @@ class Call:
             return self.args[position]
         return next((self.kwargs[name] for name in names if name in self.kwargs), None)
 
+    def tensor(self, position: int, *names: str) -> Tensor:
+        """Read an argument that must be a tensor.
+
+        Args:
+            position: Its place among the positional arguments.
+            names: What it may be called as a keyword.
+
+        Raises:
+            TypeError: It is none, or was not passed.
+        """
+        value = self.get(position, *names)
+        if isinstance(value, Tensor):
+            return value
+        raise TypeError(f"argument {position} is no tensor")
+
+    @property
+    def out_elements(self) -> int:
+        """How many elements the one tensor has that was returned."""
+        return int(self.out.numel())
+
 
 def _linear(call: Call) -> int:
-    # Each element of the output is one dot product over the input's features.
-    return 2 * call.out.numel() * call.get(0, "input").shape[-1]
+    # Each element of the output is one dot product over the last dimension of the input.
+    return 2 * call.out_elements * call.tensor(0, "input", "self", "mat1").shape[-1]
 
 
 def _reversed_matmul(call: Call) -> int:
-    return 2 * call.out.numel() * call.get(1, "other").shape[-1]
+    return 2 * call.out_elements * call.tensor(1, "other").shape[-1]
 
 
 def _added_matmul(call: Call) -> int:
     """Count addmm, baddbmm and addmv: ``input + first @ second``."""
-    return 2 * call.out.numel() * call.get(1, "batch1", "mat1", "mat").shape[-1]
+    return 2 * call.out_elements * call.tensor(1, "batch1", "mat1", "mat").shape[-1]
 
 
 def _summed_matmul(call: Call) -> int:
     """Count addbmm, which adds the products of the whole batch up."""
-    return 2 * call.get(1, "batch1").numel() * call.get(2, "batch2").shape[-1]
-
-
-def _inner(call: Call) -> int:
-    return 2 * call.out.numel() * call.get(0, "input", "self").shape[-1]
+    return 2 * call.tensor(1, "batch1").numel() * call.tensor(2, "batch2").shape[-1]
 
 
 def _vecdot(call: Call) -> int:
-    one, other = call.get(0, "x"), call.get(1, "y")
-    return 2 * math.prod(torch.broadcast_shapes(one.shape, other.shape))
+    dim = int(call.kwargs.get("dim", -1))
+    # Either may be stretched by broadcasting.
+    return 2 * call.out_elements * max(call.tensor(0, "x").shape[dim], call.tensor(1, "y").shape[dim])
 
 
 def _tensordot(call: Call) -> int:
-    one, other = call.get(0, "a"), call.get(1, "b")
-    # The summed dimensions are in both operands, all others in the output: a*b = out * summed².
-    summed = math.isqrt(one.numel() * other.numel() // max(call.out.numel(), 1))
-    return 2 * call.out.numel() * summed
+    one, other = call.tensor(0, "a"), call.tensor(1, "b")
+    # The summed dimensions are in both operands, all others in the output: a * b = out * summed^2.
+    summed = math.isqrt(one.numel() * other.numel() // max(call.out_elements, 1))
+    return 2 * call.out_elements * summed
 
 
 def _convolution(call: Call) -> int:
-    weight = call.get(1, "weight")
+    weight = call.tensor(1, "weight")
     # (out, in / groups, *kernel): what one element of the output sums over.
-    return 2 * call.out.numel() * weight.numel() // max(weight.shape[0], 1)
+    return 2 * call.out_elements * weight.numel() // max(weight.shape[0], 1)
 
 
 def _transposed_convolution(call: Call) -> int:
-    weight = call.get(1, "weight")
+    weight = call.tensor(1, "weight")
     # (in, out / groups, *kernel): where one element of the input is added to.
-    return 2 * call.get(0, "input").numel() * weight.numel() // max(weight.shape[0], 1)
+    return 2 * call.tensor(0, "input").numel() * weight.numel() // max(weight.shape[0], 1)
 
 
 def _any_convolution(call: Call) -> int:
-    transposed = call.get(6, "transposed")
-    return _transposed_convolution(call) if transposed else _convolution(call)
+    return _transposed_convolution(call) if call.get(6, "transposed") else _convolution(call)
 
 
 def _conv_tbc(call: Call) -> int:
-    kernel, channels_in, _ = call.get(1, "weight").shape
-    return 2 * call.out.numel() * kernel * channels_in
+    kernel, channels_in, _ = call.tensor(1, "weight").shape
+    return 2 * call.out_elements * kernel * channels_in
 
 
 def _bilinear(call: Call) -> int:
-    # x1 @ W, then the result with x2: the cheaper order of the two products.
-    rows = call.get(0, "input1").numel() // call.get(0, "input1").shape[-1]
-    out_features, first, second = call.get(2, "weight").shape
+    # x1 @ W, then the result with x2: the two products that a matrix library would take.
+    first_input = call.tensor(0, "input1")
+    out_features, first, second = call.tensor(2, "weight").shape
+    rows = first_input.numel() // max(first, 1)
     return 2 * rows * out_features * (first * second + second)
 
 
 def _attention(call: Call) -> int:
-    query, key, value = call.get(0, "query"), call.get(1, "key"), call.get(2, "value")
+    query, key, value = call.tensor(0, "query"), call.tensor(1, "key"), call.tensor(2, "value")
     # Scores and weighted sum, in full: a causal mask hides half of the products but does not save them.
     rows = query.numel() // max(query.shape[-1], 1)
     return 2 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
 
 
 def _multi_head_attention(call: Call) -> int:
-    query, key, value = call.get(0, "query"), call.get(1, "key"), call.get(2, "value")
-    width = call.get(3, "embed_dim_to_check")
-    projected = sum(tensor.numel() * width for tensor in (query, key, value)) + query.numel() * width
+    query, key, value = call.tensor(0, "query"), call.tensor(1, "key"), call.tensor(2, "value")
+    width = int(call.get(3, "embed_dim_to_check"))
+    # Into the layer go all three, out of it as many rows as there are queries.
+    projected = sum(tensor.numel() for tensor in (query, key, value, query)) * width
     # Unbatched input has no dimension for the batch; else it comes second.
     batch = query.shape[1] if query.dim() == 3 else 1
-    extra = int(call.get(7, "bias_k") is not None) + bool(call.get(9, "add_zero_attn"))
+    extra = int(call.get(7, "bias_k") is not None) + int(bool(call.get(9, "add_zero_attn")))
     scores = batch * query.shape[0] * (key.shape[0] + extra) * width
     return 2 * (projected + 2 * scores)
 
 
 def _recurrent(call: Call) -> int:
     """Count a whole LSTM, GRU or RNN: each step multiplies with each weight matrix once."""
-    data = call.get(0, "input")
-    packed = isinstance(call.get(3, "params"), list | tuple)
-    weights = call.get(3, "params") if packed else call.get(2, "params")
-    steps = data.shape[0] if packed else math.prod(data.shape[:-1])
+    data = call.tensor(0, "input")
+    # The call for packed sequences has the sizes of its batches in second place.
+    is_packed = isinstance(call.get(3, "params"), list | tuple)
+    weights: list[Tensor] = call.get(3, "params") if is_packed else call.get(2, "params")
+    steps = data.shape[0] if is_packed else math.prod(data.shape[:-1])
     return 2 * steps * sum(weight.numel() for weight in weights if weight.dim() == 2)
 
 
 def _recurrent_cell(call: Call) -> int:
-    rows = math.prod(call.get(0, "input").shape[:-1])
-    return 2 * rows * int(call.get(2, "w_ih").numel() + call.get(3, "w_hh").numel())
+    rows = math.prod(call.tensor(0, "input").shape[:-1])
+    return 2 * rows * (call.tensor(2, "w_ih").numel() + call.tensor(3, "w_hh").numel())
 
 
 def _einsum(call: Call) -> int:
@@ -170,7 +189,7 @@ FORMULAS: Mapping[str, Callable[[Call], int]] = {
     "addmv": _added_matmul,
     "baddbmm": _added_matmul,
     "addbmm": _summed_matmul,
-    "inner": _inner,
+    "inner": _linear,
     "linalg_vecdot": _vecdot,
     "tensordot": _tensordot,
     "einsum": _einsum,

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-_COLUMNS = ("input_size", "output_size", "num_params", "kernel_size")
+_COLUMNS = ("input_size", "output_size", "num_params")
+_COLUMN_WIDTH = 20
 
 
 def layer_table(module: nn.Module, inputs: Sequence[object]) -> str:
@@ -39,7 +40,13 @@ def layer_table(module: nn.Module, inputs: Sequence[object]) -> str:
     with untouched_rng(), torch.no_grad():
         try:
             statistics = torchinfo.summary(
-                twin, input_data=own, col_names=_COLUMNS, row_settings=("var_names",), device=device, verbose=0
+                twin,
+                input_data=own,
+                col_names=_COLUMNS,
+                col_width=_COLUMN_WIDTH,
+                row_settings=("var_names",),
+                device=device,
+                verbose=0,
             )
         except Exception as error:  # noqa: BLE001 - torchinfo fails in ways of its own
             return f"torchinfo has no table of this block: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -116,7 +117,7 @@ def record_run(block: BlockCopy, inputs: Sequence[object]) -> Recording:
     recorder.watch()
     outputs: tuple[Tensor, ...] = ()
     error: Exception | None = None
-    with untouched_rng(), torch.no_grad():
+    with untouched_rng(), torch.no_grad(), _without_compiling():
         try:
             with meter:
                 output = block.module(*inputs)
@@ -124,6 +125,15 @@ def record_run(block: BlockCopy, inputs: Sequence[object]) -> Recording:
         except Exception as raised:  # noqa: BLE001 - a block that cannot run is a result
             error = raised
     return Recording(tuple(recorder.executions), outputs, error, recorder.culprit(error))
+
+
+def _without_compiling() -> contextlib.AbstractContextManager[object]:
+    """Let what ``torch.compile`` made run as it was written: there are no layers to see in compiled code."""
+    # Nothing can be compiled before this is imported, and importing it takes seconds.
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    stance: contextlib.AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 class _Recorder:
@@ -140,10 +150,11 @@ class _Recorder:
     def watch(self) -> None:
         """Hook every module of the copy."""
         for module in self._block.modules():
+            # The base class's own methods: those of TorchScript modules refuse.
             # Before hooks of the user's own, so that their work counts as the module's.
-            module.register_forward_pre_hook(self._enter, prepend=True, with_kwargs=True)
+            nn.Module.register_forward_pre_hook(module, self._enter, prepend=True, with_kwargs=True)
             # Also where the module raises: whoever catches that may go on.
-            module.register_forward_hook(self._leave, always_call=True)
+            nn.Module.register_forward_hook(module, self._leave, always_call=True)
 
     def culprit(self, error: BaseException | None) -> Execution | None:
         """Name the innermost execution that an error came from."""

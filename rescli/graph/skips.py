@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from rescli.graph.details import detail_of, type_name
 from rescli.graph.model import EdgeFact, InsertedFact, WeightFact
+from rescli.graph.structure import has_size
 from torchresidual import LearnableAlpha
 from torchresidual.core import Apply
 
@@ -99,18 +99,18 @@ def weight_fact(weight: object) -> WeightFact | None:
         low, high = weight._bounds["min_val"], weight._bounds["max_val"]  # noqa: SLF001 - the library is ours
         with torch.no_grad():
             value = None if weight.param.is_meta else _short(float(weight()))
-        space = "log" if weight.use_log_space else "linear"
+        space: Literal["linear", "log"] = "log" if weight.use_log_space else "linear"
         return WeightFact(value, weight.param.requires_grad, low, high, space)
     if isinstance(weight, Tensor):
         learnable = isinstance(weight, nn.Parameter) and weight.requires_grad
         return WeightFact(_common_value(weight), learnable, None, None, None, tuple(weight.shape))
     if isinstance(weight, int | float):
-        return WeightFact(float(weight), False, None, None, None)  # noqa: FBT003 - in the order of the contract
+        return WeightFact(float(weight), False, None, None, None)
     return None
 
 
 def _common_value(weight: Tensor) -> float | None:
-    if weight.is_meta or is_lazy(weight) or not weight.numel() or weight.is_complex():
+    if weight.is_meta or not has_size(weight) or not weight.numel() or weight.is_complex():
         return None
     flat = weight.detach().flatten()
     return _short(float(flat[0])) if bool((flat == flat[0]).all()) else None
@@ -143,17 +143,18 @@ def _gates(execution: Execution, path: str) -> InsertedFact | None:
 
 def _inserted(execution: Execution, layer: nn.Module, path: str, *, is_given: bool) -> InsertedFact:
     parts = tuple(
-        _inserted(execution, child, f"{path}.{name}", is_given=is_given) for name, child in layer.named_children()
+        _inserted(execution, child, f"{path}.{name}", is_given=is_given)
+        for name, child in layer.named_children()
     )
     account = execution.inner.get(id(layer))
     own = None if account is None else account.flops
     # A container that was not called itself took what its parts took.
-    flops = own if own is not None or not parts else _sum_known([part.flops for part in parts])
+    flops = own if own is not None or not parts else _sum_known(parts)
     return InsertedFact(
         path=path,
         type=type_name(layer),
         detail=detail_of(layer) or _joined(parts),
-        parameters=sum(each.numel() for each in layer.parameters() if not is_lazy(each)),
+        parameters=sum(each.numel() for each in layer.parameters() if has_size(each)),
         flops=None if account is not None and account.has_holes else flops,
         origin="given" if is_given else "inserted",
         parts=parts,
@@ -167,5 +168,6 @@ def _joined(parts: Sequence[InsertedFact]) -> str:
     return " + ".join(labels)
 
 
-def _sum_known(numbers: Sequence[int | None]) -> int | None:
-    return None if any(number is None for number in numbers) else sum(number or 0 for number in numbers)
+def _sum_known(parts: Sequence[InsertedFact]) -> int | None:
+    known = [part.flops for part in parts if part.flops is not None]
+    return sum(known) if len(known) == len(parts) else None

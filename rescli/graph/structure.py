@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 if TYPE_CHECKING:
@@ -52,12 +53,23 @@ def map_tensors(value: object, change: Callable[[Tensor], Tensor]) -> object:
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_tensors(item, change) for item in value))
+        fields: Callable[..., object] = type(value)
+        return fields(*(map_tensors(item, change) for item in value))
     if isinstance(value, list | tuple):
-        return type(value)(map_tensors(item, change) for item in value)
+        remake: Callable[..., object] = type(value)
+        return remake(map_tensors(item, change) for item in value)
     if isinstance(value, dict):
         return {key: map_tensors(item, change) for key, item in value.items()}
     return value
+
+
+def has_size(tensor: Tensor) -> bool:
+    """Say whether a parameter or buffer has a size, or is still to get one in the first run.
+
+    Args:
+        tensor: A parameter or buffer.
+    """
+    return not is_lazy(tensor)
 
 
 def describe(value: object) -> str:

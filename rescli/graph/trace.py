@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from rescli.graph.copies import copy_block, is_without_data, suitable_device
 from rescli.graph.details import detail_of, type_name
@@ -15,7 +14,7 @@ from rescli.graph.diagnose import Placement, diagnose
 from rescli.graph.model import BlockGraph, Diagnostic, Failure, InputFact, LayerFact, TensorFact
 from rescli.graph.recording import record_run
 from rescli.graph.skips import edges_of
-from rescli.graph.structure import dtype_name, map_tensors
+from rescli.graph.structure import dtype_name, has_size, map_tensors
 from torchresidual import ResidualSequential
 from torchresidual.core import Apply, Record
 from torchresidual.errors import ResidualError
@@ -103,7 +102,9 @@ def trace_with_error(
     rows = _rows(block.module, recording)
     layers = tuple(row for _, row in rows)
     edges = edges_of(rows, block.originals)
-    parameters = [each for each in block.module.parameters() if not is_lazy(each)]
+    parameters = _sizes(block.module.named_parameters())
+    # Asked of the block itself: copies of TorchScript modules forget it.
+    frozen = {path for path, each in module.named_parameters() if not each.requires_grad}
     accounts = [execution.account for execution in recording.executions if not execution.is_hidden]
     graph = BlockGraph(
         name=name,
@@ -111,9 +112,9 @@ def trace_with_error(
         type=type_name(module),
         inputs=tuple(_input_facts(inputs, origin)),
         outputs=tuple(TensorFact(tuple(each.shape), dtype_name(each.dtype)) for each in recording.outputs),
-        parameters=sum(each.numel() for each in parameters),
-        trainable_parameters=sum(each.numel() for each in parameters if each.requires_grad),
-        buffers=sum(each.numel() for each in block.module.buffers() if not is_lazy(each)),
+        parameters=sum(parameters.values()),
+        trainable_parameters=sum(size for path, size in parameters.items() if path not in frozen),
+        buffers=sum(_sizes(block.module.named_buffers()).values()),
         flops=sum(account.flops for account in accounts),
         uncounted=_uncounted(recording),
         layers=layers,
@@ -122,6 +123,11 @@ def trace_with_error(
         failure=failure,
     )
     return Traced(graph, recording.error)
+
+
+def _sizes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, int]:
+    """Count the elements of each tensor; of one that has no size yet, none."""
+    return {path: each.numel() if has_size(each) else 0 for path, each in tensors}
 
 
 def placements(module: nn.Module) -> tuple[Placement, ...]:
@@ -150,14 +156,16 @@ def _run(
     error = recording.error
     if device == "cpu" or error is None or is_without_data(module) or not _needs_data(error):
         return block, recording, ()
-    block, recording = _run_on(module, inputs, "cpu")
+    blamed = recording.failed
+    culprit = f"{type_name(blamed.module)} at {blamed.path}" if blamed and blamed.path else "it"
     note = Diagnostic(
         code="needs-data",
         severity="note",
-        path="",
-        message=f"the block is large but cannot run without data, so it ran on the CPU: {_reason(error)}",
+        path=blamed.path if blamed else "",
+        message=f"the block is large, and {culprit} cannot run without data: it ran on the CPU",
         hint="",
     )
+    block, recording = _run_on(module, inputs, "cpu")
     return block, recording, (note,)
 
 
@@ -261,7 +269,7 @@ def _owned_parameters(
         belongs_below = complete or (around is not None and isinstance(around.module, Apply))
         holder = holders[path] = first.get(id(module), around if belongs_below else None)
         if holder is not None:
-            mine = [each for each in module.parameters(recurse=False) if not is_lazy(each)]
+            mine = [each for each in module.parameters(recurse=False) if has_size(each)]
             owned.setdefault(holder, []).extend(mine)
     return owned
 
@@ -286,9 +294,11 @@ def _failure(recording: Recording) -> Failure | None:
 def _reason(error: BaseException) -> str:
     if isinstance(error, ResidualError):
         return error.reason
-    # torch appends the frames of its C++ code to some messages.
-    text = str(error).strip().partition("\nException raised from")[0]
-    return text if isinstance(error, RuntimeError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
+    # Behind the first line torch puts frames of its own code; the whole error is shown elsewhere.
+    text = str(error).strip().partition("\n")[0]
+    return (
+        text if isinstance(error, RuntimeError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
+    )
 
 
 def _uncounted(recording: Recording) -> tuple[str, ...]:

@@ -82,7 +82,9 @@ def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
     return Layout(tuple(columns), tuple(widths))
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, indent: str = "") -> list[str]:
+def table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, indent: str = ""
+) -> list[str]:
     """Write a whole table, titles first.
 
     Args:
@@ -93,9 +95,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, 
     """
     layout = lay_out(columns, rows, width - len(indent))
     titles = [column.title for column in columns]
-    return [
-        (indent + GAP.join(line)).rstrip() for cells in (titles, *rows) for line in layout.lines(cells)
-    ]
+    return [(indent + GAP.join(line)).rstrip() for cells in (titles, *rows) for line in layout.lines(cells)]
 
 
 def _padded(text: str, width: int, column: Column) -> str:

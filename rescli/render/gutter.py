@@ -170,7 +170,9 @@ def assign_lanes(edges: Iterable[tuple[int, int]]) -> tuple[Net, ...]:
     lanes: list[_Lane] = []
     nets = []
     for record, rows in spans:
-        number = next((number for number, lane in enumerate(lanes) if lane.is_free(record, rows[-1])), len(lanes))
+        number = next(
+            (number for number, lane in enumerate(lanes) if lane.is_free(record, rows[-1])), len(lanes)
+        )
         if number == len(lanes):
             lanes.append(_Lane())
         lanes[number].take(record, rows[-1])

@@ -36,6 +36,8 @@ _LISTING = (
     Column("params", is_number=True),
     Column("FLOPs", is_number=True),
 )
+# The lines with which torchinfo draws its tree.
+_ASCII_TREE = str.maketrans("├│└─", "||'-")
 _SHAPE = re.compile(r"\([\d, ]*\)")
 
 
@@ -64,7 +66,7 @@ def _block(graph: BlockGraph, style: Style, appendix: str) -> Iterator[str]:
             yield from part
     if appendix:
         yield ""
-        yield appendix
+        yield appendix.translate(_ASCII_TREE) if style.ascii else appendix
 
 
 def _header(graph: BlockGraph, style: Style) -> Iterator[str]:
@@ -109,7 +111,8 @@ def listing(graph: BlockGraph, style: Style) -> Iterator[str]:
 def _picture(strokes: Sequence[Stroke], width: int, row: LayerFact, style: Style) -> str:
     length = sum(len(stroke.text) for stroke in strokes)
     drawn = "".join(
-        stroke.text if stroke.net is None else style.paint_net(stroke.text, stroke.net) for stroke in strokes[1:]
+        stroke.text if stroke.net is None else style.paint_net(stroke.text, stroke.net)
+        for stroke in strokes[1:]
     )
     mark = style.paint(strokes[0].text, "error") if row.failed else strokes[0].text
     return mark + drawn + " " * (width - length)
@@ -184,7 +187,9 @@ def _summary(graph: BlockGraph, style: Style) -> Iterator[str]:
     yield from (style.paint(line, "bold") for line in more)
     if graph.uncounted and graph.failure is None:
         places = ", ".join(path or "the block itself" for path in graph.uncounted)
-        yield from wrapped(f"FLOPs is a lower bound; not counted is what happens in {places}", style.width, "  ")
+        yield from wrapped(
+            f"FLOPs is a lower bound; not counted is what happens in {places}", style.width, "  "
+        )
 
 
 def _skips(graph: BlockGraph, style: Style) -> list[str]:
@@ -225,10 +230,8 @@ def _weight_text(weight: WeightFact | None) -> str:
     """Write an alpha or scale: ``1``, ``0.3 in [0, 1] learned``, ``tensor (64,) learned``."""
     if weight is None:
         return "-"
-    if weight.value is not None:
-        text = f"{weight.value:.4g}"
-    else:
-        text = "?" if weight.shape is None else "several values"
+    unknown = "?" if weight.shape is None else "several values"
+    text = unknown if weight.value is None else f"{weight.value:.4g}"
     if weight.min is not None and weight.max is not None:
         text += f" in {fixed(f'[{weight.min:.4g}, {weight.max:.4g}]')}"
     if weight.shape:
@@ -246,11 +249,12 @@ def _shapes_text(edge: EdgeFact, style: Style) -> str:
 
 
 def _inserted(graph: BlockGraph, style: Style) -> list[str]:
-    rows = []
-    for edge in graph.edges:
-        for module in (edge.projection, edge.gates):
-            if module is not None:
-                rows.append(_inserted_row(edge, module, graph.parameters, style))
+    rows = [
+        _inserted_row(edge, module, graph.parameters, style)
+        for edge in graph.edges
+        for module in (edge.projection, edge.gates)
+        if module is not None
+    ]
     if not rows:
         return []
     columns = (
@@ -267,9 +271,7 @@ def _inserted(graph: BlockGraph, style: Style) -> list[str]:
     return [title, *table(columns, rows, style.width, "  ")]
 
 
-def _inserted_row(
-    edge: EdgeFact, module: InsertedFact, total: int, style: Style
-) -> tuple[str, ...]:
+def _inserted_row(edge: EdgeFact, module: InsertedFact, total: int, style: Style) -> tuple[str, ...]:
     detail = style.arrows(module.detail)
     # Of a container the parts say more than its class.
     what = detail if module.parts and detail else f"{module.type} {detail}".rstrip()
