@@ -6,7 +6,6 @@ import contextlib
 import errno
 import io
 import os
-import shutil
 import stat
 import sys
 from dataclasses import dataclass
@@ -114,11 +113,13 @@ def write_result(text: str, output: Path | None) -> None:
 
     Raises:
         FileError: The file cannot be written; what stood there before still does.
+        BrokenPipeError: The reader of the standard output has gone.
     """
     if not text.endswith("\n"):
         text += "\n"
     if output is None:
-        sys.stdout.write(text)
+        with _output_errors():
+            sys.stdout.write(text)
     else:
         write_file(output, text)
 
@@ -191,8 +192,14 @@ def flush_output() -> None:
         BrokenPipeError: The reader has gone; what it did not read is dropped.
         FileError: The standard output goes to a place that takes no more, as a full disk.
     """
-    try:
+    with _output_errors():
         sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _output_errors() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         drop_output()
         # Windows says EINVAL where a pipe has no reader.
@@ -235,8 +242,7 @@ def progress(streams: Streams, *, quiet: bool = False) -> Iterator[Callable[[str
 
     def say(text: str) -> None:
         # One column is left free: a full line would wrap on some terminals.
-        columns = shutil.get_terminal_size().columns - 1
-        sys.stderr.write(f"\r\x1b[K{text[:columns]}")
+        sys.stderr.write(f"\r\x1b[K{text[: streams.stderr.width - 1]}")
         sys.stderr.flush()
 
     try:

@@ -43,11 +43,10 @@ def complete_target(incomplete: str) -> Iterable[str]:
         incomplete: What stands on the line so far.
     """
     yield from (spec.name for spec in shipped_specs() if spec.name.startswith(incomplete))
-    folder, _, start = incomplete.rpartition("/")
-    for path in sorted(Path(folder + "/" if folder or incomplete.startswith("/") else ".").iterdir()):
+    folder, slash, start = incomplete.rpartition("/")
+    for path in sorted(Path(folder + slash).glob("*")):
         if path.name.startswith(start) and (path.suffix == ".py" or path.is_dir()):
-            prefix = incomplete[: len(incomplete) - len(start)]
-            yield f"{prefix}{path.name}{'/' if path.is_dir() else ''}"
+            yield f"{folder}{slash}{path.name}{'/' if path.is_dir() else ''}"
 
 
 def _check_dtype(value: str | None) -> str | None:
@@ -79,7 +78,7 @@ _TARGET_HELP = "spec.py, spec.py:name, package.module:name, or a shipped spec (`
 TargetsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[TARGET]...",
+        metavar="TARGET",
         show_default=False,
         autocompletion=complete_target,
         help=_TARGET_HELP,
@@ -88,7 +87,7 @@ TargetsArgument = Annotated[
 RequiredTargetsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="TARGET...",
+        metavar="TARGET",
         show_default=False,
         autocompletion=complete_target,
         help=_TARGET_HELP,
