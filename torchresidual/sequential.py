@@ -162,7 +162,8 @@ class ResidualSequential(Scope):
             >>> ResidualSequential(Record(name="r"), nn.ReLU(), Apply()).edges()[0]
             Edge(record_path='0', record_name='r', apply_path='2', operation='add')
         """
-        return tuple(self.plan.edges)
+        order = {path: i for i, (path, _) in enumerate(self.named_modules(remove_duplicate=False))}
+        return tuple(sorted(self.plan.edges, key=lambda edge: order[edge.apply_path]))
 
     def get_residual_info(self) -> dict[str, list[dict[str, Any]]]:
         """Return the Records and Applies of this block as dictionaries, in order.
