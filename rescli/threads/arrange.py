@@ -60,7 +60,8 @@ def _replica(originals: list[nn.Module], *, own_values: bool) -> nn.Module:
     def value_of(tensor: Tensor) -> Tensor:
         # A parameter that two layers share stays shared; it is no leaf any more, as after a broadcast.
         if id(tensor) not in values:
-            values[id(tensor)] = tensor.view_as(tensor) if own_values else tensor.clone()
+            source = tensor if tensor.requires_grad else tensor.detach()
+            values[id(tensor)] = source.view_as(source) if own_values else source.clone()
         return values[id(tensor)]
 
     for layer in originals:
@@ -82,5 +83,5 @@ def _replica(originals: list[nn.Module], *, own_values: bool) -> nn.Module:
             if buffer is None:
                 replica._buffers[name] = None  # noqa: SLF001
             else:
-                setattr(replica, name, value_of(buffer if buffer.requires_grad else buffer.detach()))
+                setattr(replica, name, value_of(buffer))
     return replicas[id(originals[0])]

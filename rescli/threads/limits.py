@@ -33,7 +33,7 @@ class Limits:
     stress_threads: int = 4
     iterations: int = 50
     preemptions: int = 2
-    schedules: int = 250
-    max_time_s: float = 20.0
+    schedules: int = 150
+    max_time_s: float = 30.0
     seed: int = 0
     patience_s: float | None = None

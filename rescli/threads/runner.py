@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from rescli.threads.schedule import Schedule
 
+# Threads that may all run are given so much longer before they are left behind.
+_LAST_PATIENCE = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
@@ -179,16 +182,17 @@ class Baton:
 
     def _watch(self) -> tuple[Blocked | None, bool]:
         """Wait until all have ended; a thread that cannot go on must not stop the others."""
-        blocked = None
+        blocked, patience_s = None, self._patience_s
         with self._condition:
             seen, since = len(self._steps), time.monotonic()
             while not all(worker.ended for worker in self._workers):
-                self._condition.wait(max(0.0, since + self._patience_s - time.monotonic()))
+                self._condition.wait(max(0.0, since + patience_s - time.monotonic()))
                 if len(self._steps) > seen:
                     seen, since = len(self._steps), time.monotonic()
-                elif time.monotonic() >= since + self._patience_s:
+                elif time.monotonic() >= since + patience_s:
                     if self._free:
                         return blocked, True
+                    patience_s *= _LAST_PATIENCE
                     blocked = Blocked(self._turn, self._workers[self._turns[self._turn].thread].passed)
                     self._free = True
                     self._condition.notify_all()

@@ -131,9 +131,14 @@ def schedules_within(points: Sequence[int], preemptions: int) -> Iterator[Schedu
         ['A,B', 'B,A', 'A1,B,A', 'B1,A,B']
     """
     for exactly in range(preemptions + 1):
-        unfinished = dict.fromkeys(range(len(points)), 0)
-        for turns in _turns(points, unfinished, exactly, None):
-            yield Schedule(turns)
+        yield from _with_exactly(points, exactly)
+
+
+def _with_exactly(points: Sequence[int], preemptions: int) -> Iterator[Schedule]:
+    """List every schedule with exactly so many preemptions."""
+    unfinished = dict.fromkeys(range(len(points)), 0)
+    for turns in _turns(points, unfinished, preemptions, None):
+        yield Schedule(turns)
 
 
 def _turns(
@@ -144,6 +149,8 @@ def _turns(
         if preemptions == 0:
             yield ()
         return
+    if preemptions and len(unfinished) == 1:
+        return  # nobody is left who could interrupt
     for thread, reached in unfinished.items():
         if thread == last:
             continue
@@ -172,8 +179,9 @@ class Selection:
 def select_schedules(points: Sequence[int], preemptions: int, limit: int, seed: int) -> Selection:
     """Take every schedule within the bound or, where those are too many, the first ones of a seed.
 
-    Where there are too many, those without a preemption (at most a quarter) come first and the rest are
-    drawn; a larger ``limit`` tries what a smaller one tried, and more.
+    Where there are too many, those with fewer preemptions come first: each number of preemptions gets half
+    of the room that is left, or less if it has fewer, and the highest number gets the rest. A larger
+    ``limit`` tries what a smaller one tried, and more.
 
     Args:
         points: How many points each thread passes.
@@ -181,20 +189,31 @@ def select_schedules(points: Sequence[int], preemptions: int, limit: int, seed: 
         limit: The most schedules to take.
         seed: Decides which ones are taken.
     """
-    listed = list(itertools.islice(schedules_within(points, preemptions), LISTED + 1))
-    if len(listed) <= limit:
-        return Selection(tuple(listed), len(listed))
-    generator = random.Random(seed)  # noqa: S311 - chooses schedules, keeps no secret
-    serial = list(itertools.islice(schedules_within(points, 0), max(2, limit // 4)))
-    if len(listed) > LISTED:
-        total = _count_of_two(points, preemptions) if len(points) == 2 else None
-        interrupted = _drawn(points, preemptions, limit, generator)
-    else:
-        total = len(listed)
-        interrupted = [schedule for schedule in listed if schedule.preemptions]
-        generator.shuffle(interrupted)
-    chosen = (serial + interrupted)[:limit]
-    return Selection(tuple(sorted(chosen, key=lambda schedule: schedule.preemptions)), total)
+    chosen: list[Schedule] = []
+    total: int | None = 0
+    all_fit = _fits(points, preemptions, limit)
+    for exactly in range(preemptions + 1):
+        listed = list(itertools.islice(_with_exactly(points, exactly), LISTED + 1))
+        left = limit - len(chosen)
+        room = left if all_fit or exactly == preemptions else left - left // 2
+        # A generator of its own for each number, so that none depends on how much room another had.
+        generator = random.Random(f"{seed}:{exactly}")  # noqa: S311 - chooses schedules, keeps no secret
+        if len(listed) > LISTED:
+            chosen += _drawn(points, exactly, room, generator)
+            total = None
+        else:
+            if len(listed) > room:
+                generator.shuffle(listed)
+            chosen += listed[:room]
+            total = None if total is None else total + len(listed)
+    if total is None and len(points) == 2:
+        total = _count_of_two(points, preemptions)
+    return Selection(tuple(chosen), total)
+
+
+def _fits(points: Sequence[int], preemptions: int, limit: int) -> bool:
+    """Tell whether all schedules within the bound can be taken."""
+    return next(itertools.islice(schedules_within(points, preemptions), limit, None), None) is None
 
 
 def _count_of_two(points: Sequence[int], preemptions: int) -> int:
@@ -207,13 +226,13 @@ def _count_of_two(points: Sequence[int], preemptions: int) -> int:
 
 
 def _drawn(points: Sequence[int], preemptions: int, limit: int, generator: random.Random) -> list[Schedule]:
-    """Draw different schedules with preemptions at random."""
+    """Draw different schedules with exactly so many preemptions at random."""
     chosen: dict[Schedule, None] = {}
     tries = 0
-    while len(chosen) < limit and tries < 20 * limit:
+    while len(chosen) < limit and tries < 50 * limit:
         tries += 1
         schedule = _one_drawn(points, preemptions, generator)
-        if schedule.preemptions:
+        if schedule.preemptions == preemptions:
             chosen.setdefault(schedule)
     return list(chosen)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Equal values of these types cannot be told apart, so writing an equal one changes nothing.
 _VALUES = (bool, int, float, complex, str, bytes, type(None))
 # Looked at as they are: what is inside belongs to the interpreter, or to each thread alone.
-_OPAQUE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, threading.local, nn.Module)
+_OPAQUE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, threading.local)
 _PARTS = ("_parameters", "_buffers", "_modules")
 _DEPTH = 4
 
@@ -67,6 +67,8 @@ def take_snapshot(module: nn.Module) -> Snapshot:
     for path, layer in module.named_modules():
         prefix = f"{path}." if path else ""
         own = {name: value for name, value in vars(layer).items() if name not in _PARTS}
+        # Lazy layers become another class when they are sized.
+        own["__class__"] = type(layer)
         for part in _PARTS:
             own |= getattr(layer, part, {})
         for name, value in own.items():
@@ -109,6 +111,8 @@ def _mark(value: object, kept: list[object], depth: int) -> object:
     if type(value) is tuple or (isinstance(value, tuple) and type(value).__module__.startswith("torch")):
         return type(value), tuple(_mark(item, kept, depth) for item in value)
     kept.append(value)
+    if isinstance(value, nn.Module):
+        return nn.Module, id(value)
     mark: tuple[object, Hashable] = (type(value), id(value))
     if isinstance(value, _OPAQUE) or depth == 0:
         return mark

@@ -93,7 +93,10 @@ def judge_replay(footing: Footing, schedule: Schedule, found: Exploration) -> Ve
     if found.failure is not None:
         return "fail", f"{text}: {found.failure.wrong[0].sentence}; {_again(found)}{note}"
     if found.hung or found.impossible:
-        return "skip", f"{text} cannot be followed: a thread waits, as for a lock that another one holds{note}"
+        return (
+            "skip",
+            f"{text} cannot be followed: a thread waits, as for a lock that another one holds{note}",
+        )
     return "pass", f"{text}: each thread gets what it gets alone{note}"
 
 

@@ -1,0 +1,187 @@
+"""Modules with a planted fault, harmless look-alikes, and a block to check them as."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from rescli.threads.limits import Limits
+from rescli.threads.scenarios import check_block
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rescli.threads.result import ThreadsResult
+
+WIDTH = 4
+
+
+def example(batch_size: int) -> Tensor:
+    return torch.randn(batch_size, WIDTH, generator=torch.Generator().manual_seed(batch_size))
+
+
+@dataclass(frozen=True)
+class PaperBlock:
+    """A block as the spec room would prepare it."""
+
+    module: nn.Module
+    inputs: tuple[Tensor, ...] = field(default_factory=lambda: (example(3),))
+    name: str = "block"
+    target: str = "net.py:block"
+    batch_dim: int = 0
+    spec_file: Path | None = None
+
+    def resized(self, batch_size: int) -> tuple[Tensor, ...]:
+        return tuple(torch.randn(batch_size, *value.shape[1:]) for value in self.inputs)
+
+
+def check(module: nn.Module, scenario: str, limits: Limits | None = None) -> ThreadsResult:
+    """Try one scenario with a module."""
+    (result,) = check_block(PaperBlock(module), (scenario,), limits or Limits())
+    return result
+
+
+class TwoLayers(nn.Module):
+    """Two layers, as all of these have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.second = nn.Linear(WIDTH, WIDTH)
+
+
+class KeepsInput(TwoLayers):
+    """Fault: the input lies on self while the layers run."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept = x
+        branch: Tensor = self.second(self.first(x))
+        return branch + self.kept
+
+
+class KeepsMean(TwoLayers):
+    """The same fault, seen in the values alone: whatever the batch size, the shapes fit."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept = x.mean(0)
+        branch: Tensor = self.second(self.first(x))
+        return branch + self.kept
+
+
+class KeepsByName(TwoLayers):
+    """Fault: a dict on self, keyed by name; the shallow copies that replicas are share it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store: dict[str, Tensor] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.store["input"] = x
+        branch: Tensor = self.second(self.first(x))
+        return branch + self.store["input"]
+
+
+class CachesShape(TwoLayers):
+    """Fault: a mask for the shape seen last, read again after a layer has run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shape: torch.Size | None = None
+        self.mask = torch.empty(0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.shape != x.shape:
+            self.shape = x.shape
+            self.mask = torch.ones(x.shape)
+        hidden: Tensor = self.first(x)
+        out: Tensor = self.second(hidden * self.mask)
+        return out
+
+
+class ScalesGradient(TwoLayers):
+    """Fault seen in the gradients alone: what backward needs is kept on self after forward."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.scale = float(x.shape[0])
+        out: Tensor = self.second(self.first(x))
+        if out.requires_grad:
+            out.register_hook(lambda gradient: gradient * self.scale)  # type: ignore[no-untyped-call]
+        return out
+
+
+class Counts(TwoLayers):
+    """Harmless: a counter that no output depends on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        out: Tensor = self.second(self.first(x))
+        return out
+
+
+class Locks(TwoLayers):
+    """Harmless: the input lies on self, under a lock that is held while it matters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden: Tensor = self.first(x)
+        with self.lock:
+            self.kept = x
+            branch: Tensor = self.second(hidden)
+            return branch + self.kept
+
+
+class Deadlocks(TwoLayers):
+    """Two locks, taken in an order that depends on the batch size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = threading.Lock()
+        self.other = threading.Lock()
+
+    def forward(self, x: Tensor) -> Tensor:
+        locks = (self.one, self.other) if x.shape[0] % 2 else (self.other, self.one)
+        with locks[0]:
+            hidden: Tensor = self.first(x)
+            with locks[1]:
+                out: Tensor = self.second(hidden)
+                return out
+
+
+class RemembersCalls(TwoLayers):
+    """Fault without any race: the second call gives something else than the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        out: Tensor = self.second(self.first(x))
+        return out * self.calls
+
+
+class Uncopyable(TwoLayers):
+    """Refuses deepcopy: a generator on self."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source = iter_of_ones()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.second(self.first(x))
+        return out
+
+
+def iter_of_ones() -> object:
+    return (1 for _ in range(3))
