@@ -21,11 +21,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rescli.cli.app import COMMANDS
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONSOLE_BLOCK = re.compile(r"^```console\n\$ (.+?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-COMMANDS = ("show", "bench", "check-threads", "specs", "env")
 
 
 def run_rescli(command: str, cwd: Path) -> str:
@@ -105,7 +106,9 @@ def check(root: Path, *, write: bool) -> list[str]:
         if write and real != text:
             path.write_text(real, encoding="utf-8")
         elif real != text:
-            failures.append(f"{path.name}: an output is not what is printed now; run: python .ci/check_docs.py --write")
+            failures.append(
+                f"{path.name}: an output is not what is printed now; run: python .ci/check_docs.py --write"
+            )
         failures += failures_of_code(path, text) + failures_of_links(path, text)
     return failures
 
