@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rescli.bench.result import Environment
     from rescli.packages.result import LibraryFacts, PackageFacts
 
-_REINSTALL = "pip install --force-reinstall --no-deps rescli"
+_REINSTALL = "pip install --force-reinstall --no-deps FILE    (the wheel or the checkout that rescli came from)"
 
 
 def render_env_text(environment: Environment, packages: PackageFacts) -> str:

@@ -49,13 +49,16 @@ TORCH_FREE = (
 RENDER_MAY_USE = ("rescli.*.model", "rescli.*.result", "rescli.units", "rescli.render", "rescli.render.*")
 
 
+When = Literal["at once", "later", "never"]
+
+
 @dataclass(frozen=True)
 class Import:
     """One import line: who, what, and when it runs: with the module, in a function, or for type checkers."""
 
     importer: str
     imported: str
-    when: Literal["at once", "later", "never"]
+    when: When
 
 
 class Tree:
@@ -77,7 +80,7 @@ class Tree:
             else:
                 continue
             for imported in names:
-                when = "never" if id(node) in never else "at once" if id(node) in at_once else "later"
+                when: When = "never" if id(node) in never else "at once" if id(node) in at_once else "later"
                 yield Import(name, imported, when)
 
     def _from(self, importer: str, node: ast.ImportFrom) -> Iterator[str]:

@@ -57,7 +57,7 @@ def test_a_second_library_is_named_with_the_way_out() -> None:
         "torchresidual 0.1.0 also brings a package torchresidual: the two overwrite each other's files.\n"
         "To keep the one of rescli:\n"
         "  pip uninstall torchresidual\n"
-        "  pip install --force-reinstall --no-deps rescli\n"
+        "  pip install --force-reinstall --no-deps FILE    (the wheel or the checkout that rescli came from)\n"
     )
 
 
