@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from rescli.bench.result import Environment
     from rescli.packages.result import LibraryFacts, PackageFacts
 
-_REINSTALL = "pip install --force-reinstall --no-deps FILE    (the wheel or the checkout that rescli came from)"
+_REINSTALL = (
+    "  pip install --force-reinstall --no-deps FILE\n"
+    "where FILE is the wheel or the checkout that rescli came from."
+)
 
 
 def render_env_text(environment: Environment, packages: PackageFacts) -> str:
@@ -57,10 +60,10 @@ def _advice(library: LibraryFacts) -> Iterator[str]:
         yield (
             f"{other.name} {other.version} also brings a package torchresidual: "
             "the two overwrite each other's files.\n"
-            f"To keep the one of rescli:\n  pip uninstall {other.name}\n  {_REINSTALL}"
+            f"To keep the one of rescli:\n  pip uninstall {other.name}\n{_REINSTALL}"
         )
     if library.path is None:
-        yield f"torchresidual cannot be imported. To repair it:\n  {_REINSTALL}"
+        yield f"torchresidual cannot be imported. To repair it:\n{_REINSTALL}"
     elif not library.ours and not library.also_provided_by:
         yield (
             f"torchresidual is imported from {library.path}, which did not come with rescli.\n"

@@ -57,7 +57,8 @@ def test_a_second_library_is_named_with_the_way_out() -> None:
         "torchresidual 0.1.0 also brings a package torchresidual: the two overwrite each other's files.\n"
         "To keep the one of rescli:\n"
         "  pip uninstall torchresidual\n"
-        "  pip install --force-reinstall --no-deps FILE    (the wheel or the checkout that rescli came from)\n"
+        "  pip install --force-reinstall --no-deps FILE\n"
+        "where FILE is the wheel or the checkout that rescli came from.\n"
     )
 
 
@@ -70,5 +71,7 @@ def test_a_library_from_elsewhere_is_named_with_its_folder() -> None:
 
 def test_a_missing_library_is_repaired_by_a_new_installation() -> None:
     assert advice(LibraryFacts(None, ours=False, also_provided_by=())) == (
-        "torchresidual cannot be imported. To repair it:\n  pip install --force-reinstall --no-deps rescli\n"
+        "torchresidual cannot be imported. To repair it:\n"
+        "  pip install --force-reinstall --no-deps FILE\n"
+        "where FILE is the wheel or the checkout that rescli came from.\n"
     )
