@@ -45,7 +45,8 @@ def threads_text(
             lines += _scenario(result, width, color=color)
             if result.failure is not None and result.failure.steps:
                 lines += _indented(_failure(result, result.failure, options, width, ascii_only=ascii_only))
-        lines.append("")
+        if lines[-1]:
+            lines.append("")
     lines.append(_summary(results))
     return "\n".join(lines) + "\n"
 

@@ -170,7 +170,7 @@ def _texts(found: object, expected: object) -> tuple[str, str]:
         return "other bits (a sign of zero, or another NaN)", "the same bits"
     worst = int(distance.argmax())
     one, other = (f"{value.detach().reshape(-1)[worst].item():.6g}" for value in (found, expected))
-    return f"{one} (the worst of {different:,} among {found.numel():,} values)", other
+    return one, f"{other} (where it is worst; {different:,} of {found.numel():,} values differ)"
 
 
 def _kind(value: object) -> str:

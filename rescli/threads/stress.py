@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rescli.threads.footing import Footing
     from rescli.threads.result import Wrong
 
+# How much longer than a thread under a schedule a free one may take for a call: it shares the processor.
+_PATIENCE = 10
+
 
 @dataclass(frozen=True, slots=True)
 class StressRun:
@@ -63,12 +66,15 @@ def run_stress(footing: Footing, iterations: int, out_of_time: Callable[[], bool
     modules = footing.subject.arrange(copy_module(footing.base), len(footing.references))
     callers = [_Caller() for _ in modules]
     barrier = threading.Barrier(len(modules))
+    stopped = threading.Event()
     grads = torch.is_grad_enabled()
 
     def work(index: int, caller: _Caller, module: nn.Module) -> None:
         with as_in_caller(grads=grads):
             barrier.wait()
             for _ in range(iterations):
+                if stopped.is_set():
+                    break
                 if out_of_time():
                     caller.in_time = False
                     break
@@ -78,7 +84,11 @@ def run_stress(footing: Footing, iterations: int, out_of_time: Callable[[], bool
     with eager_switching():
         for index, (caller, module) in enumerate(zip(callers, modules, strict=True)):
             threading.Thread(target=work, args=(index, caller, module), daemon=True).start()
-        hung = not all(_ends(caller, footing.patience_s) for caller in callers)
+        try:
+            hung = not all(_ends(caller, _PATIENCE * footing.patience_s) for caller in callers)
+        finally:
+            # After Ctrl-C nobody goes on.
+            stopped.set()
     return StressRun(
         calls=sum(caller.calls for caller in callers),
         wrong=sum(caller.wrong for caller in callers),

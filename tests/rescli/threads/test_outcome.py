@@ -116,14 +116,14 @@ def outcome(**values: object) -> Outcome:
         (
             torch.tensor([1.0, 2.5, 3.0]),
             torch.tensor([1.0, 2.0, 3.25]),
-            ("2.5 (the worst of 2 among 3 values)", "2"),
+            ("2.5", "2 (where it is worst; 2 of 3 values differ)"),
         ),
         (
             torch.tensor([0.0]),
             torch.tensor([-0.0]),
             ("other bits (a sign of zero, or another NaN)", "the same bits"),
         ),
-        (torch.tensor([NAN]), torch.tensor([1.0]), ("nan (the worst of 1 among 1 values)", "1")),
+        (torch.tensor([NAN]), torch.tensor([1.0]), ("nan", "1 (where it is worst; 1 of 1 values differ)")),
         (None, torch.ones(2), ("no gradient", "a tensor of shape (2,)")),
         (3, 4, ("3", "4")),
         (1, True, ("1", "True")),
