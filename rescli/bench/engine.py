@@ -10,10 +10,11 @@ import gc
 import math
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rescli.bench.failure import Failure, describe_failure
 from rescli.bench.stats import median_interval, quantile
+from rescli.bench.subject import Exercise, Limits, Series, Subject, add_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,91 +26,17 @@ if TYPE_CHECKING:
 _WARM_UP_CALLS = 3
 # A call that takes more than this share of the time that is left is too dear to be run for nothing.
 _DEAR = 0.1
+# Each sample is led in by untimed calls, a quarter as many as it times: after another subject's turn the first
+# calls find caches and branch predictors cold, measured as 6 to 9% of a sample of a millisecond. Samples longer
+# than this do without: there it is lost in the rest.
+_LEAD_IN_SHARE = 4
+_LEAD_IN_BELOW_S = 0.02
 # Aim a little above the shortest sample allowed, so that noise does not force another round.
 _AIM = 1.2
 # A clock that never advances must not calibrate forever.
 _MOST_ITERATIONS = 1_000_000
 # Fewer samples than this are never called enough, however narrow their interval.
 _FEWEST_FOR_TIGHT = 30
-
-
-class Exercise(Protocol):
-    """A piece of work whose calls are timed, one or several passes at once."""
-
-    @property
-    def parts(self) -> Mapping[PassName, tuple[int, ...]]:
-        """The passes that a call goes through, each with the places of its intervals in the period."""
-        ...
-
-    @property
-    def period(self) -> int:
-        """After how many intervals between marks the next call begins."""
-        ...
-
-    def run(self, iterations: int, mark: Callable[[], None]) -> None:
-        """Run calls, with a mark wherever a timed part begins or ends.
-
-        Args:
-            iterations: How many calls.
-            mark: The clock's mark, or a memory meter's.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Something to measure, not built yet: building it may already fail.
-
-    Args:
-        label: What the progress line calls it.
-        passes: The passes whose times it yields.
-        make: Builds the exercise.
-        fallback: Measured in its place if the first call fails, for what can be known without the part that
-            fails.
-    """
-
-    label: str
-    passes: tuple[PassName, ...]
-    make: Callable[[], Exercise]
-    fallback: Subject | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long to measure, and how well.
-
-    Args:
-        deadline_s: Time on the clock by which everything has ended.
-        min_time_s: Sampling goes on at least this long, if the deadline allows.
-        sample_s: Shortest sample: every pass of a block of iterations takes at least this long.
-        tightness: Sampling may end when each 95% interval lies within this share around its median.
-    """
-
-    deadline_s: float
-    min_time_s: float
-    sample_s: float = 1e-3
-    tightness: float = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """The samples of one pass.
-
-    Args:
-        pass_name: Which pass.
-        samples_s: Seconds of one call, in the order they were taken.
-        walls_s: The same on the host's clock; empty where that is the clock of the samples.
-        iterations: Calls that each sample averages over; 0 if there is none.
-        first_call_s: Seconds of the first call, or None if there was no time for it.
-        failure: Why there are no (more) samples, if that is because something went wrong.
-    """
-
-    pass_name: PassName
-    samples_s: tuple[float, ...]
-    walls_s: tuple[float, ...]
-    iterations: int
-    first_call_s: float | None
-    failure: Failure | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +77,10 @@ def _no_report(_label: str) -> None:
 
 def _no_recovery() -> None:
     """Leave everything as it is."""
+
+
+def _no_mark() -> None:
+    """Time nothing."""
 
 
 class Engine:
@@ -284,7 +215,7 @@ class Engine:
         """
         iterations, proven = 1, False
         while self._fits(expected_s):
-            block = self._time(exercise, iterations)
+            block = self._time(exercise, iterations, lead_in=proven and not self._is_long(expected_s))
             shortest_s = min(block.totals_s.values())
             if shortest_s >= self._limits.sample_s or iterations >= _MOST_ITERATIONS:
                 if proven or self._is_dear(block.taken_s):
@@ -300,14 +231,17 @@ class Engine:
 
     def _take(self, run: _Run) -> None:
         if run.exercise is not None and self._fits(run.blocks[-1].taken_s):
-            run.blocks.append(self._time(run.exercise, run.iterations))
+            lead_in = not self._is_long(run.blocks[-1].taken_s)
+            run.blocks.append(self._time(run.exercise, run.iterations, lead_in=lead_in))
 
-    def _time(self, exercise: Exercise, iterations: int) -> _Block:
+    def _time(self, exercise: Exercise, iterations: int, *, lead_in: bool = False) -> _Block:
         started_s = self._clock.now_s()
         # As timeit does: a collection belongs to nobody's block.
         collecting = gc.isenabled()
         gc.disable()
         try:
+            if lead_in:
+                exercise.run(math.ceil(iterations / _LEAD_IN_SHARE), _no_mark)
             self._clock.begin()
             exercise.run(iterations, self._clock.mark)
             times = self._clock.end()
@@ -321,6 +255,9 @@ class Engine:
         now_s = self._clock.now_s()
         return now_s < self._limits.deadline_s and now_s + expected_s <= self._limits.deadline_s
 
+    def _is_long(self, taken_s: float) -> bool:
+        return taken_s >= _LEAD_IN_BELOW_S
+
     def _is_dear(self, taken_s: float) -> bool:
         return taken_s > _DEAR * self.time_left_s()
 
@@ -333,19 +270,6 @@ class Engine:
                 is_tight(run.samples_of(name), self._limits.tightness) for name in run.subject.passes
             )
         return run.tight
-
-
-def add_up(intervals: Sequence[float], exercise: Exercise) -> dict[PassName, float]:
-    """Add up the intervals between the marks of one run, for each pass.
-
-    Args:
-        intervals: From each mark to the next.
-        exercise: Says which of them belong to which pass; what belongs to none is left out.
-    """
-    return {
-        name: sum(sum(intervals[place :: exercise.period]) for place in places)
-        for name, places in exercise.parts.items()
-    }
 
 
 def is_tight(samples: Sequence[float], tightness: float) -> bool:

@@ -10,8 +10,8 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rescli.bench.engine import Exercise
     from rescli.bench.result import PassName
+    from rescli.bench.subject import Exercise
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ backward    ``torch.autograd.backward`` from every output that requires a gradie
 step        forward and backward of one call, as a whole; no optimizer
 ==========  =========================================================================================
 
+A forward pass that is timed inside a step finds the caches as a backward pass leaves them, and is slower than in
+a loop of forward passes alone, which is what runs if neither backward nor step is wanted.
+
 Every exercise works on a copy of its own: training changes running statistics, and what a module keeps from
 an inference call is of no use to autograd.
 """

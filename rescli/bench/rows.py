@@ -11,9 +11,9 @@ from rescli.bench.stats import FEWEST_FOR_INTERVAL, quantile, summarise
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rescli.bench.engine import Series
     from rescli.bench.memory import MemoryUse
     from rescli.bench.result import PassName, Statistics
+    from rescli.bench.subject import Series
 
 # The median of a row is promised within 3%: a clock that takes as much for itself is worth a warning.
 _TIMER_SHARE = 0.03

@@ -11,7 +11,7 @@ import torch
 
 from rescli.bench.clock import clock_for, mark_cost_s
 from rescli.bench.denormal import denormals
-from rescli.bench.engine import Engine, Limits, Series, Subject
+from rescli.bench.engine import Engine
 from rescli.bench.environment import usable_cores
 from rescli.bench.failure import Failure, describe_failure
 from rescli.bench.flops import count_flops, warm_up_counter
@@ -21,6 +21,7 @@ from rescli.bench.parallel import spread
 from rescli.bench.passes import Forward, Inference, Training, private_copy
 from rescli.bench.result import PASSES, BenchWarning
 from rescli.bench.rows import Case, make_row
+from rescli.bench.subject import Limits, Series, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from rescli.bench.clock import Clock
-    from rescli.bench.engine import Exercise
     from rescli.bench.result import PassName, PassResult
+    from rescli.bench.subject import Exercise
     from rescli.spec.prepare import PreparedBlock
 
 # A launch costs the host more than a call of the CPU does, so a sample on a GPU is longer.

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rescli.bench.clock import BlockTimes
-from rescli.bench.engine import Engine, Limits, Subject
+from rescli.bench.engine import Engine
+from rescli.bench.subject import Limits, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

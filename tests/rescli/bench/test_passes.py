@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rescli.bench.engine import add_up
 from rescli.bench.failure import NothingToDifferentiateError
 from rescli.bench.passes import Forward, Inference, Training, differentiable_outputs, private_copy
+from rescli.bench.subject import add_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rescli.bench.engine import Exercise
     from rescli.bench.result import PassName
+    from rescli.bench.subject import Exercise
 
 
 class Spy(nn.Module):
