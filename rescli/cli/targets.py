@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rescli.cli.console import write_note
@@ -76,7 +78,7 @@ def for_each_target(
     try:
         with contextlib.redirect_stdout(sys.stderr):
             for text in targets:
-                with _noted(codes):
+                with _noted(codes), _staying_here():
                     _work_on(text, request, work, results, codes)
     except KeyboardInterrupt:
         write_note("Interrupted.")
@@ -99,6 +101,16 @@ def _work_on(
     for block in prepare(text, request):
         with _noted(codes), blame_user(block.spec_file, f"{block.target} could not be run"):
             results.append(work(block))
+
+
+@contextlib.contextmanager
+def _staying_here() -> Iterator[None]:
+    """Come back to this folder: a spec that changes it must not move the next target or the output."""
+    here = Path.cwd()
+    try:
+        yield
+    finally:
+        os.chdir(here)
 
 
 @contextlib.contextmanager

@@ -143,7 +143,7 @@ class _Values:
         self._device = _device_of(block)
         self._below = expected.below if expected else None
         self._vocabulary = self._below or _smallest_table(block) or _SAFE_INDICES
-        self._generator = torch.Generator().manual_seed(request.seed)
+        self._generator = torch.Generator("cpu").manual_seed(request.seed)
 
     def take(self, item: object) -> Tensor:
         """Make a tensor from a tensor or a shape of the spec. The spec's own stays as it is."""
@@ -167,12 +167,15 @@ class _Values:
     def _draw(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         if self._device.type == "meta":
             return torch.empty(shape, dtype=dtype, device="meta")
+        # Drawn on the CPU, where the generator is, whatever default device the spec may have set.
         if dtype.is_floating_point or dtype.is_complex:
             exact = torch.float64 if dtype == torch.float64 else torch.float32
-            drawn = torch.randn(shape, dtype=dtype if dtype.is_complex else exact, generator=self._generator)
+            drawn = torch.randn(
+                shape, dtype=dtype if dtype.is_complex else exact, device="cpu", generator=self._generator
+            )
         else:
             below = 2 if dtype == torch.bool else min(self._vocabulary, torch.iinfo(dtype).max)
-            drawn = torch.randint(below, shape, generator=self._generator)
+            drawn = torch.randint(below, shape, device="cpu", generator=self._generator)
         return drawn.to(device=self._device, dtype=dtype)
 
 

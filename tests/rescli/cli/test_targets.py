@@ -94,6 +94,13 @@ def test_what_a_spec_prints_stays_out_of_the_result(capsys: pytest.CaptureFixtur
     assert (captured.out, captured.err) == ("", "hello\n")
 
 
+def test_a_spec_that_changes_the_folder_does_not_move_the_next_target() -> None:
+    Path("moves.py").write_text("import os\nos.chdir('/')\nblock = nn.Linear(2, 2)\n")
+    here = Path.cwd()
+    assert names("moves.py", "good.py").results == ("moves.py:block", "good.py:block")
+    assert Path.cwd() == here
+
+
 def test_a_missing_file_is_reported_before_torch_is_imported() -> None:
     import subprocess
 

@@ -149,6 +149,15 @@ def test_a_block_on_meta_gets_an_input_on_meta() -> None:
     assert found(nn.Linear(4, 4, device="meta")).tensors[0].is_meta
 
 
+def test_a_default_device_that_a_spec_has_set_changes_nothing() -> None:
+    expected = found(LINEAR).tensors[0]
+    with torch.device("meta"):
+        (tensor,) = found(LINEAR).tensors
+        (indices,) = found(LINEAR, inputs=(parse_input("3:int64"),)).tensors
+    assert torch.equal(tensor, expected)
+    assert indices.device.type == "cpu"
+
+
 def test_what_cannot_be_worked_out_says_what_to_give() -> None:
     with pytest.raises(SpecError, match="the input of block cannot be worked out") as caught:
         found(nn.ReLU())
