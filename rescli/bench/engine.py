@@ -33,6 +33,8 @@ _LEAD_IN_SHARE = 4
 _LEAD_IN_BELOW_S = 0.02
 # Aim a little above the shortest sample allowed, so that noise does not force another round.
 _AIM = 1.2
+# A sample below this share of the shortest allowed shows that calibration met a machine that stalled.
+_TOO_SHORT = 0.5
 # A clock that never advances must not calibrate forever.
 _MOST_ITERATIONS = 1_000_000
 # Fewer samples than this are never called enough, however narrow their interval.
@@ -60,6 +62,11 @@ class _Run:
     failures: dict[PassName, Failure] = field(default_factory=dict)
     check_at: int = _FEWEST_FOR_TIGHT
     tight: bool = False
+
+    def start_series(self, iterations: int, block: _Block) -> None:
+        """Begin with blocks of this many iterations, whatever was there before."""
+        self.iterations, self.blocks = iterations, [block]
+        self.check_at, self.tight = _FEWEST_FOR_TIGHT, False
 
     def samples_of(self, name: PassName) -> list[float]:
         return [block.totals_s[name] / self.iterations for block in self.blocks if name in block.totals_s]
@@ -208,19 +215,19 @@ class Engine:
             self._time(exercise, 1)
         self._calibrate(run, exercise, first.taken_s)
 
-    def _calibrate(self, run: _Run, exercise: Exercise, expected_s: float) -> None:
+    def _calibrate(self, run: _Run, exercise: Exercise, expected_s: float, iterations: int = 1) -> None:
         """Find how many calls make a sample; the block that proves it is the first sample.
 
         A single block may be long because of a hiccup: two of the same size must be, unless they are dear.
+        If the time is over before that, everything stays as it was.
         """
-        iterations, proven = 1, False
+        proven = False
         while self._fits(expected_s):
             block = self._time(exercise, iterations, lead_in=proven and not self._is_long(expected_s))
             shortest_s = min(block.totals_s.values())
             if shortest_s >= self._limits.sample_s or iterations >= _MOST_ITERATIONS:
                 if proven or self._is_dear(block.taken_s):
-                    run.iterations = iterations
-                    run.blocks.append(block)
+                    run.start_series(iterations, block)
                     return
                 proven, expected_s = True, block.taken_s
                 continue
@@ -230,9 +237,16 @@ class Engine:
             iterations = grown
 
     def _take(self, run: _Run) -> None:
-        if run.exercise is not None and self._fits(run.blocks[-1].taken_s):
-            lead_in = not self._is_long(run.blocks[-1].taken_s)
-            run.blocks.append(self._time(run.exercise, run.iterations, lead_in=lead_in))
+        """Take one sample; if it shows that samples are too short, begin anew with longer ones."""
+        latest = run.blocks[-1]
+        if run.exercise is None or not self._fits(latest.taken_s):
+            return
+        block = self._time(run.exercise, run.iterations, lead_in=not self._is_long(latest.taken_s))
+        run.blocks.append(block)
+        shortest_s = min(block.totals_s.values())
+        if shortest_s < _TOO_SHORT * self._limits.sample_s and run.iterations < _MOST_ITERATIONS:
+            grown = _grow(run.iterations, shortest_s, self._limits.sample_s)
+            self._calibrate(run, run.exercise, block.taken_s * grown / run.iterations, grown)
 
     def _time(self, exercise: Exercise, iterations: int, *, lead_in: bool = False) -> _Block:
         started_s = self._clock.now_s()

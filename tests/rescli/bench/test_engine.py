@@ -83,6 +83,22 @@ def test_one_hiccup_does_not_end_the_calibration() -> None:
     assert series.iterations >= 100
 
 
+def test_a_machine_that_stalls_while_it_is_calibrated_does_not_make_short_samples() -> None:
+    clock = PaperClock()
+    exercise = PaperExercise(clock, lambda call: 2e-2 if call < 20 else 1e-5)
+    (series,) = measured(clock, exercise)
+    assert series.iterations >= 100
+    assert series.samples_s == pytest.approx([1e-5] * len(series.samples_s))
+
+
+def test_samples_that_are_too_short_stand_if_there_is_no_time_for_longer_ones() -> None:
+    clock = PaperClock()
+    exercise = PaperExercise(clock, lambda call: 2e-2 if call < 7 else 1e-5)
+    (series,) = measured(clock, exercise, seconds=0.141)
+    assert series.iterations == 1
+    assert len(series.samples_s) >= 1
+
+
 def test_a_clock_that_does_not_advance_cannot_calibrate_forever() -> None:
     clock = PaperClock()
     exercise = PaperExercise(clock, lambda _call: 0.0)
