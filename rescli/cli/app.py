@@ -22,6 +22,7 @@ from rescli import __version__
 from rescli.cli.console import drop_output, flush_output, prepare_streams, write_note
 from rescli.cli.errors import show_traceback, write_error, write_fault
 from rescli.cli.exit_codes import ExitCode, exit_code_of
+from rescli.cli.interrupt import watched_interrupts
 from rescli.errors import CommandLineError, FileError, RescliError
 
 if TYPE_CHECKING:
@@ -193,15 +194,22 @@ def run(arguments: Sequence[str]) -> int:
     prepare_streams()
     token = show_traceback.set(False)
     try:
+        with watched_interrupts() as interrupted:
+            return _guarded(arguments, interrupted)
+    finally:
+        show_traceback.reset(token)
+
+
+def _guarded(arguments: Sequence[str], interrupted: Callable[[], bool]) -> int:
+    try:
         code = _run(arguments)
         flush_output()
     except BaseException as error:  # noqa: BLE001 - the one place where everything ends
-        code = _explain(error)
+        unforeseen = exit_code_of(error) is ExitCode.FAULT
+        code = _explain(KeyboardInterrupt() if unforeseen and interrupted() else error)
         # What was printed before may still be on its way; that nobody takes it changes nothing any more.
         with contextlib.suppress(OSError, FileError):
             flush_output()
-    finally:
-        show_traceback.reset(token)
     return code
 
 

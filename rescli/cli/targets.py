@@ -106,7 +106,11 @@ def _work_on(
 @contextlib.contextmanager
 def _staying_here() -> Iterator[None]:
     """Come back to this folder: a spec that changes it must not move the next target or the output."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # somebody has removed it; there is nothing to come back to
+        yield
+        return
     try:
         yield
     finally:

@@ -174,7 +174,7 @@ def _module_target(text: str, module: str, name: str) -> Target:
 def _is_importable(module: str) -> bool:
     """Say whether the outermost package is there: to find what is inside, Python would have to import it."""
     package = module.partition(".")[0]
-    return package in sys.modules or PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is not None
+    return package in sys.modules or PathFinder.find_spec(package, ["", *sys.path]) is not None
 
 
 def _looks_like_path(text: str) -> bool:

@@ -95,6 +95,6 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
 
 
 def _stopped(target: str, failure: Failure) -> str:
-    place = f" at {failure.path}" if failure.path else ""
+    place = f" at {failure.path!r}" if failure.path else ""
     given = f", given {failure.input}" if failure.input else ""
     return f"{target} could not be run: {failure.type or 'the block'}{place} failed{given}"

@@ -174,6 +174,21 @@ def test_ctrl_c_ends_with_130(rescli: RunRescli, monkeypatch: pytest.MonkeyPatch
     assert (ended.code, ended.err) == (130, "Interrupted.\n")
 
 
+def test_ctrl_c_that_comes_out_as_another_error_ends_with_130_too(
+    rescli: RunRescli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swallow() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("cannot load module more than once per process") from None
+
+    monkeypatch.setattr(specs_command, "shipped_specs", swallow)
+    ended = rescli("specs")
+    assert (ended.code, ended.err) == (130, "Interrupted.\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_ctrl_c_in_the_middle_of_a_spec_ends_with_130(tmp_path: Path) -> None:
     spec = tmp_path / "slow.py"
     spec.write_text("import time\nprint('started', flush=True)\ntime.sleep(60)\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,6 +100,17 @@ def test_a_spec_that_changes_the_folder_does_not_move_the_next_target() -> None:
     here = Path.cwd()
     assert names("moves.py", "good.py").results == ("moves.py:block", "good.py:block")
     assert Path.cwd() == here
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not remove a folder that is in use")
+def test_a_folder_that_is_gone_does_not_stop_shipped_specs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert names("basic", "nowhere_at_all:x") == Outcome(("shipped:basic",), ExitCode.SPEC)
 
 
 def test_a_missing_file_is_reported_before_torch_is_imported() -> None:
