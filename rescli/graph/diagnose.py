@@ -113,7 +113,7 @@ def _unread(records: Sequence[_Recorded]) -> Iterator[Diagnostic]:
                     code="record-overwritten",
                     severity="warning",
                     path=record.path,
-                    message=f"{_record(record.name)} is recorded again at {replaced_at} before an Apply has read it",
+                    message=f"{_record(record.name)} is recorded again at {replaced_at!r} before an Apply has read it",
                     hint="give one of the two another name",
                 )
             )
@@ -126,7 +126,7 @@ def _read_twice(edges: Sequence[EdgeFact]) -> Iterator[Diagnostic]:
         readers[edge.record_index].append(edge)
     for skips in readers.values():
         if len(skips) > 1:
-            places = ", ".join(skip.apply_path for skip in skips)
+            places = ", ".join(repr(skip.apply_path) for skip in skips)
             yield Diagnostic(
                 code="skip-applied-twice",
                 severity="note",
@@ -169,17 +169,22 @@ class _Structure:
         self.records: list[_Recorded] = []
         self.unresolved: list[Diagnostic] = []
         visible: dict[str, dict[str | None, _Recorded]] = defaultdict(dict)
+        # Records that an Apply before them asks for: out of order, but not unused.
+        awaited: set[str] = set()
         for place in placements:
             if place.kind == "record":
-                record = _Recorded(place.path, place.name, place.scope)
+                record = _Recorded(place.path, place.name, place.scope, place.path in awaited)
                 self.records.append(record)
                 visible[place.scope][place.name] = visible[place.scope][None] = record
                 continue
             found = _lookup(visible, place)
-            if found is None:
-                self.unresolved.append(_unresolved(place, placements))
-            else:
+            if found is not None:
                 found.is_read = True
+                continue
+            later = _later_record(place, placements)
+            if later is not None:
+                awaited.add(later.path)
+            self.unresolved.append(_unresolved(place, later, placements))
 
 
 def _lookup(visible: dict[str, dict[str | None, _Recorded]], place: Placement) -> _Recorded | None:
@@ -193,28 +198,29 @@ def _lookup(visible: dict[str, dict[str | None, _Recorded]], place: Placement) -
         scope = scope.rpartition(".")[0]
 
 
-def _unresolved(place: Placement, placements: Sequence[Placement]) -> Diagnostic:
-    names = [other.name for other in placements if other.kind == "record"]
-    later = next(
-        (
-            other
-            for other in placements[placements.index(place) + 1 :]
-            if other.kind == "record"
-            and (place.name is None or other.name == place.name)
-            # A Record of an inner block is out of reach, wherever it stands.
-            and (place.scope == other.scope or not other.scope or place.scope.startswith(f"{other.scope}."))
-        ),
-        None,
-    )
+def _later_record(place: Placement, placements: Sequence[Placement]) -> Placement | None:
+    """Find the Record that an Apply asks for among those behind it and within its reach."""
+    behind = placements[placements.index(place) + 1 :]
+    for other in behind:
+        is_asked_for = other.kind == "record" and place.name in (None, other.name)
+        # A Record of an inner block is out of reach, wherever it stands.
+        is_around = not other.scope or f"{place.scope}.".startswith(f"{other.scope}.")
+        if is_asked_for and is_around:
+            return other
+    return None
+
+
+def _unresolved(place: Placement, later: Placement | None, placements: Sequence[Placement]) -> Diagnostic:
     if later is not None:
         return Diagnostic(
             code="apply-before-record",
             severity="error",
             path=place.path,
-            message=f"the Apply reads {_record(later.name)}, which stands after it at {later.path}",
+            message=f"the Apply reads {_record(later.name)}, which stands after it at {later.path!r}",
             hint="put the Record before the layers that the skip spans",
         )
-    known = ", ".join(sorted({repr(name) for name in names if name})) or "none"
+    names = {other.name for other in placements if other.kind == "record" and other.name}
+    known = ", ".join(map(repr, sorted(names))) or "none"
     wanted = f"a Record named {place.name!r}" if place.name else "a Record"
     return Diagnostic(
         code="unknown-record",

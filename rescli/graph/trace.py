@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from rescli.graph.copies import copy_block, is_without_data, suitable_device
-from rescli.graph.details import detail_of, type_name
+from rescli.graph.details import type_name
 from rescli.graph.diagnose import Placement, diagnose
-from rescli.graph.model import BlockGraph, Diagnostic, Failure, InputFact, LayerFact, TensorFact
+from rescli.graph.model import BlockGraph, Diagnostic, Failure, InputFact, TensorFact
 from rescli.graph.recording import record_run
+from rescli.graph.rows import rows_of
 from rescli.graph.skips import edges_of
 from rescli.graph.structure import dtype_name, has_size, map_tensors
 from torchresidual import ResidualSequential
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rescli.graph.copies import BlockCopy, Device
-    from rescli.graph.model import LayerKind, Origin
-    from rescli.graph.recording import Execution, Recording
+    from rescli.graph.model import Origin
+    from rescli.graph.recording import Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def trace_with_error(
     """
     block, recording, notes = _run(module, inputs, device or suitable_device(module, inputs))
     failure = _failure(recording)
-    rows = _rows(block.module, recording)
+    rows = rows_of(block.module, recording)
     layers = tuple(row for _, row in rows)
     edges = edges_of(rows, block.originals)
     parameters = _sizes(block.module.named_parameters())
@@ -157,7 +158,7 @@ def _run(
     if device == "cpu" or error is None or is_without_data(module) or not _needs_data(error):
         return block, recording, ()
     blamed = recording.failed
-    culprit = f"{type_name(blamed.module)} at {blamed.path}" if blamed and blamed.path else "it"
+    culprit = f"{type_name(blamed.module)} at {blamed.path!r}" if blamed and blamed.path else "it"
     note = Diagnostic(
         code="needs-data",
         severity="note",
@@ -180,98 +181,6 @@ def _run_on(module: nn.Module, inputs: Sequence[object], device: Device) -> tupl
 
 def _needs_data(error: Exception) -> bool:
     return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
-
-
-def _rows(block: nn.Module, recording: Recording) -> list[tuple[Execution, LayerFact]]:
-    """Make the rows of the listing, each with the parameters that no earlier row counts."""
-    shown = [each for each in recording.executions if not each.is_hidden]
-    owned = _owned_parameters(block, shown, complete=recording.error is None)
-    root = shown[0] if shown else None
-    if root is not None and len(shown) > 1 and not _root_has_own(root, owned.get(root, []), recording):
-        shown.remove(root)
-    counted: set[int] = set()
-    seen: set[int] = set()
-    rows = []
-    for index, execution in enumerate(shown):
-        parameters = 0
-        for parameter in owned.get(execution, ()):
-            if id(parameter) not in counted:
-                counted.add(id(parameter))
-                parameters += parameter.numel()
-        rows.append((execution, _row(execution, index, parameters, seen, recording.failed)))
-        seen.add(id(execution.module))
-    return rows
-
-
-def _root_has_own(root: Execution, parameters: Sequence[nn.Parameter], recording: Recording) -> bool:
-    """Say whether the block itself has something to show beside its children."""
-    if recording.error is not None:
-        return False
-    return bool(parameters) or root.account.flops > 0 or root.account.has_holes
-
-
-def _row(
-    execution: Execution, index: int, parameters: int, seen: set[int], failed: Execution | None
-) -> LayerFact:
-    module = execution.module
-    kind = _kind(execution)
-    record = module.name if isinstance(module, Record) else None
-    if isinstance(module, Apply):
-        record = execution.read.name if execution.read else module.record_name
-    return LayerFact(
-        index=index,
-        path=execution.path,
-        kind=kind,
-        type=type_name(module),
-        depth=execution.depth,
-        output_shape=execution.output_shape,
-        dtype=execution.dtype,
-        parameters=parameters,
-        flops=None if execution.account.has_holes or execution.error else execution.account.flops,
-        reused=id(module) in seen,
-        detail=_row_detail(module),
-        output=execution.output,
-        record=record,
-        failed=execution is failed,
-    )
-
-
-def _kind(execution: Execution) -> LayerKind:
-    if isinstance(execution.module, Record):
-        return "record"
-    if isinstance(execution.module, Apply):
-        return "apply"
-    return "block" if execution.has_rows or isinstance(execution.module, nn.Sequential) else "layer"
-
-
-def _row_detail(module: nn.Module) -> str:
-    if isinstance(module, Record):
-        return "need_projection" if module.need_projection else ""
-    return module.operation if isinstance(module, Apply) else detail_of(module)
-
-
-def _owned_parameters(
-    block: nn.Module, shown: Sequence[Execution], *, complete: bool
-) -> dict[Execution, list[nn.Parameter]]:
-    """Give each module that ran its parameters, and those of modules below it that never ran as modules.
-
-    Such are the projection of an Apply, and the output layer of nn.MultiheadAttention, which torch reads
-    without calling it. Of a block that stopped half-way nobody knows which modules would have run, so there
-    only Applies get what lies below them.
-    """
-    first: dict[int, Execution] = {}
-    for execution in shown:
-        first.setdefault(id(execution.module), execution)
-    owned: dict[Execution, list[nn.Parameter]] = {}
-    holders: dict[str, Execution | None] = {}
-    for path, module in block.named_modules():
-        around = holders.get(path.rpartition(".")[0]) if path else None
-        belongs_below = complete or (around is not None and isinstance(around.module, Apply))
-        holder = holders[path] = first.get(id(module), around if belongs_below else None)
-        if holder is not None:
-            mine = [each for each in module.parameters(recurse=False) if has_size(each)]
-            owned.setdefault(holder, []).extend(mine)
-    return owned
 
 
 def _failure(recording: Recording) -> Failure | None:

@@ -127,7 +127,7 @@ def _cells(graph: BlockGraph, style: Style) -> Iterator[tuple[str, ...]]:
     sources = {edge.apply_index: edge for edge in graph.edges}
     dtype = graph.inputs[0].dtype if graph.inputs else None
     for row in graph.layers:
-        output = _SHAPE.sub(lambda shape: fixed(shape.group()), row.output)
+        output = _keep_shapes(row.output)
         if row.dtype is not None and row.dtype != dtype:
             output = f"{output} {row.dtype}"
             dtype = row.dtype
@@ -139,6 +139,11 @@ def _cells(graph: BlockGraph, style: Style) -> Iterator[tuple[str, ...]]:
             format_count(row.parameters) if row.parameters else "",
             "" if graph.failure and row.flops is None else _flops_cell(row),
         )
+
+
+def _keep_shapes(text: str) -> str:
+    """Keep each shape in a text on one line."""
+    return _SHAPE.sub(lambda shape: fixed(shape.group()), text)
 
 
 def row_label(row: LayerFact, edge: EdgeFact | None, style: Style) -> str:
@@ -198,7 +203,7 @@ def _skips(graph: BlockGraph, style: Style) -> list[str]:
     is_scaled = any(not _is_plain(edge.scale) for edge in graph.edges)
     columns = [
         Column("skip", yields=4),
-        Column("op"),
+        Column("op", yields=5),
         Column("alpha", yields=2),
         *([Column("scale", yields=3)] if is_scaled else []),
         Column("shape", yields=1),
@@ -291,9 +296,9 @@ def _diagnostics(graph: BlockGraph, style: Style) -> list[str]:
 
 
 def _diagnostic(each: Diagnostic, style: Style) -> Iterator[str]:
-    place = f" at {each.path}" if each.path else ""
+    place = f" at '{each.path}'" if each.path else ""
     # An error of the user's own code may have several lines.
-    lines = each.message.splitlines()
+    lines = _keep_shapes(each.message).splitlines()
     first, *more = wrapped(f"{each.severity}{place} ({each.code}): {lines[0]}", style.width, "  ")
     yield style.paint(each.severity, each.severity) + first.removeprefix(each.severity)
     yield from more

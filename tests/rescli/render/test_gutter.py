@@ -113,9 +113,9 @@ def test_both_charsets_draw_the_same_picture(drawn: tuple[list[Node], Edges]) ->
         " ": " ",
     }
     nodes, edges = drawn
-    unicode = lines_of(draw_gutter(nodes, edges, UNICODE))
+    drawn_unicode = lines_of(draw_gutter(nodes, edges, UNICODE))
     ascii_only = lines_of(draw_gutter(nodes, edges, ASCII))
-    assert ["".join(twins[mark] for mark in line) for line in unicode] == ascii_only
+    assert ["".join(twins[mark] for mark in line) for line in drawn_unicode] == ascii_only
     assert "".join(ascii_only).isascii()
 
 
@@ -139,7 +139,7 @@ def test_a_row_of_several_lines_lets_the_arcs_pass_below_it() -> None:
 
 
 def test_many_lanes_are_drawn_without_gaps() -> None:
-    nodes: list[Node] = ["record"] * 10 + ["apply"] * 10
+    nodes: list[Node] = ["record" if row < 10 else "apply" for row in range(20)]
     gutter = draw_gutter(nodes, [(row, 10 + row) for row in range(10)], UNICODE)
     assert gutter.width == 12
     assert lines_of(gutter)[9] == "●─┼┼┼┼┼┼┼┼┼╮"

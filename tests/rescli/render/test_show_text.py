@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+from rescli.graph.trace import trace
+from rescli.render.show_text import render_show_text
+from rescli.render.style import Style
+from tests.rescli.graph import blocks
+from torchresidual import Apply, LearnableAlpha, Record, RecurrentWrapper, ResidualSequential
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rescli.graph.model import BlockGraph
+    from tests.conftest import Golden
+    from tests.rescli.graph.blocks import Case
+
+_ESCAPE = re.compile(r"\x1b\[[\d;]*m")
+
+
+def graph_of(case: Case, name: str) -> BlockGraph:
+    module, inputs = case
+    return trace(module, inputs, name=name, target=f"spec.py:{name}", origin="spec")
+
+
+def encoder() -> Case:
+    """Every operation, crossing and nested skips, several readers, projections and gates, learned weights."""
+    inner = ResidualSequential(
+        Record(name="inner"),
+        nn.Conv1d(128, 128, 3, padding=1),
+        Apply("gated", "inner", alpha=LearnableAlpha(0.01, 1e-4, 1.0)),
+    )
+    block = ResidualSequential(
+        Record(True, "input"),
+        nn.Conv1d(64, 128, 3, padding=1),
+        nn.ReLU(inplace=True),
+        Record(name="mid"),
+        inner,
+        Apply("add", "input", scale=nn.Parameter(torch.zeros(1))),
+        nn.BatchNorm1d(128),
+        Apply("highway", "mid"),
+        nn.Conv1d(128, 64, 1),
+        Apply("concat", "mid"),
+    )
+    return block, (torch.zeros(4, 64, 100),)
+
+
+def sequence() -> Case:
+    """Outputs of several tensors, a layer used twice, operations that cannot be counted, another type."""
+    activation = nn.Tanh()
+    block = nn.Sequential(
+        ResidualSequential(
+            Record(True), activation, RecurrentWrapper(nn.LSTM(8, 16, batch_first=True)), activation, Apply()
+        ),
+        nn.Linear(16, 8),
+        blocks.Layer(lambda x, weight: (torch.fft.rfft(x @ weight).real).to(torch.float64)),
+    )
+    block[1].requires_grad_(requires_grad=False)
+    return block, (torch.zeros(2, 5, 8),)
+
+
+def mismatched() -> Case:
+    block = ResidualSequential(
+        Record(name="unused"),
+        Record(name="input"),
+        nn.Conv2d(3, 8, 3, 2, 1),
+        Apply("add", "input"),
+        nn.Linear(3, 3),
+    )
+    return block, (torch.zeros(1, 3, 15, 15),)
+
+
+CASES: dict[str, Callable[[], Case]] = {"encoder": encoder, "sequence": sequence, "mismatched": mismatched}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("charset", ["unicode", "ascii"])
+def test_blocks_are_printed_as_expected(name: str, width: int, charset: str, golden: Golden) -> None:
+    text = render_show_text([graph_of(CASES[name](), name)], Style(width, ascii=charset == "ascii"))
+    golden(f"show_{name}_{charset}_{width}.txt", text)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_eighty_columns_are_enough(name: str) -> None:
+    text = render_show_text([graph_of(CASES[name](), name)], Style(80))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def words(text: str) -> list[str]:
+    """Everything that is said, in whatever order the lines were broken."""
+    return sorted(word for word in re.split(r"\s+", text) if word not in {"", "│", "|"})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_cut_in_forty_columns(name: str) -> None:
+    graph = graph_of(CASES[name](), name)
+    narrow, wide = (render_show_text([graph], Style(width)) for width in (40, 1_000))
+    assert words(narrow) == words(wide)
+    assert len(narrow.splitlines()) > len(wide.splitlines())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ascii_is_ascii(name: str) -> None:
+    text = render_show_text([graph_of(CASES[name](), name)], Style(80, color=True, ascii=True))
+    assert text.isascii()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_colour_changes_nothing_but_the_colour(name: str) -> None:
+    graph = graph_of(CASES[name](), name)
+    colored = render_show_text([graph], Style(80, color=True))
+    plain = render_show_text([graph], Style(80))
+    assert _ESCAPE.sub("", colored) == plain
+    assert colored != plain
+    assert "\x1b" not in plain
+
+
+def test_skips_have_colours_of_their_own() -> None:
+    text = render_show_text([graph_of(blocks.crossing(), "crossing")], Style(80, color=True))
+    (crossing,) = (line for line in text.splitlines() if "┼" in line)
+    colours = re.findall(r"\x1b\[(\d+)m([─┼╮])", crossing)
+    assert [mark for _, mark in colours] == ["─", "┼", "─", "╮"]
+    own, foreign = colours[0][0], colours[1][0]
+    assert own != foreign
+    assert [code for code, _ in colours] == [own, foreign, own, own]
+
+
+def test_several_blocks_are_divided_by_an_empty_line_and_tables_stand_below_their_block() -> None:
+    graphs = [graph_of(blocks.plain_skip(), "first"), graph_of(blocks.bare_lstm(), "second")]
+    text = render_show_text(graphs, Style(80), ["a table\n├─ of the first", ""])
+    assert "2.00 KiB\n\na table\n├─ of the first\n\nsecond  LSTM from spec.py:second\n" in text
+    assert "a table\n|- of the first\n" in render_show_text(
+        graphs, Style(ascii=True), ["a table\n├─ of the first", ""]
+    )
+    assert text.endswith("0 skips\n")
+
+
+def test_thousands_of_rows_take_no_longer_than_their_number() -> None:
+    block = ResidualSequential(*(layer for _ in range(300) for layer in (Record(), nn.Identity(), Apply())))
+    text = render_show_text([graph_of((block, (torch.zeros(1),)), "long")], Style(80))
+    listing = [line for line in text.splitlines() if line.startswith((" ●", " ○", " ◆"))]
+    assert len(listing) == 900
+    assert listing[-1] == " ◆─╯  899  Apply add ← record_300  (1,)"
