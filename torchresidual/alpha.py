@@ -21,6 +21,9 @@ _TANH_LIMIT = 1 - 1e-6
 _FLOAT32_MAX = 3.4028234663852886e38
 # Above this ratio of the bounds the value is learned on a logarithmic scale, unless the caller decides.
 _LOG_SPACE_RATIO = 100.0
+# The default start is clipped to the bounds, as in LearnableAlpha(max_value=0.5), where a start that somebody
+# typed is refused. Only by being this very object can it be told from a 1.0 of the caller's.
+_DEFAULT_START = float("1")
 
 
 class LearnableAlpha(nn.Module):
@@ -32,8 +35,8 @@ class LearnableAlpha(nn.Module):
     rounding never leaves the bounds.
 
     Args:
-        initial_value: The value before training. A start at a bound begins 0.05% of the range inside, where
-            tanh still has a gradient (0.002 of its largest).
+        initial_value: The value before training; left out, it is 1, or the bound next to it. A start at a bound
+            begins 0.05% of the range inside, where tanh still has a gradient (0.002 of its largest).
         min_value: The lower bound.
         max_value: The upper bound.
         use_log_space: Whether equal steps of the raw parameter are equal ratios of the value. None means:
@@ -60,7 +63,7 @@ class LearnableAlpha(nn.Module):
 
     def __init__(
         self,
-        initial_value: float = 1.0,
+        initial_value: float = _DEFAULT_START,
         min_value: float = 0.0,
         max_value: float = 1.0,
         use_log_space: bool | None = None,
@@ -228,10 +231,9 @@ def _checked_bounds(low: float, high: float) -> tuple[float, float]:
 
 
 def _checked_start(start: float, low: float, high: float) -> float:
+    if start is _DEFAULT_START:
+        return min(max(start, low), high)
     start = float(start)
-    if start == 1.0 and low <= high < 1.0:
-        # The default start with a smaller range, as in LearnableAlpha(max_value=0.5).
-        return high
     if not low <= start <= high:  # also refuses NaN
         raise ConfigurationError(
             f"initial_value must lie in [{low:g}, {high:g}], found {start:g}; change it or the bounds",

@@ -137,11 +137,11 @@ def _stride_between(have: int, want: int, shapes: str, subject: str) -> int:
             "pass projection=",
             subject=subject,
         )
-    for step in (have // want, -(-have // want)):
-        length = (have - 1) // step + 1
-        # Padding may make the branch one or two positions shorter than a strided 1x1 convolution: cropped.
-        if step > 1 and want <= length <= want + 1:
-            return step
+    # Without padding the branch may be a position shorter than a strided 1x1 convolution: the surplus is cropped.
+    for surplus in (0, 1):
+        for step in (have // want, -(-have // want)):
+            if step > 1 and (have - 1) // step + 1 == want + surplus:
+                return step
     raise ShapeError(
         f"no stride leads from {have} to {want} positions: {shapes}; pass projection=", subject=subject
     )

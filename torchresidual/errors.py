@@ -33,6 +33,9 @@ class ResidualError(Exception):
         self.reason = reason
         self.subject = subject
         self.path = ""
+        self.record = ""
+        # The module that raised it, as long as its place is not part of the path.
+        self.origin: object | None = None
 
     def enter(self, key: str) -> None:
         """Put the key of a child in front of the place that the message names."""
@@ -40,7 +43,8 @@ class ResidualError(Exception):
 
     def __str__(self) -> str:
         place = f"at '{self.path}'" if self.path else ""
-        head = " ".join(part for part in (self.subject, place) if part)
+        record = f"with record {self.record!r}" if self.record else ""
+        head = " ".join(part for part in (self.subject, place, record) if part)
         return f"{head}: {self.reason}" if head else self.reason
 
 

@@ -8,11 +8,15 @@ layer of the user's own is watched by the version counter that autograd keeps on
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from torch import nn
 
 from torchresidual.record import Record
 from torchresidual.wrappers import RecurrentWrapper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 class Writes(IntEnum):
@@ -23,9 +27,14 @@ class Writes(IntEnum):
     UNKNOWN = 2
 
 
-# Layers that return their input, or a view of it: what comes after them may still write into it.
-_PASS_THROUGH = (nn.Identity, nn.Flatten, nn.Unflatten)
-_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+# Layers that return their input, or a view of it: what comes after them may still write into it. A dropout does in
+# eval mode, a shuffle where its factor is 1.
+_PASS_THROUGH: tuple[type[nn.Module], ...] = (
+    Record,
+    *(nn.Identity, nn.Flatten, nn.Unflatten),
+    *(nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout),
+    *(nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle),
+)
 
 
 def writes_into_input(layer: nn.Module) -> Writes:
@@ -34,18 +43,50 @@ def writes_into_input(layer: nn.Module) -> Writes:
     Args:
         layer: Any module. A container is judged by its first layers up to one that makes a new tensor.
     """
-    if isinstance(layer, nn.Sequential):
-        for child in layer:
-            if isinstance(child, (*_PASS_THROUGH, Record)):
-                continue
-            verdict = writes_into_input(child)
-            if verdict is Writes.NEVER and isinstance(child, _DROPOUTS):
-                continue  # returns its input in eval mode
-            return verdict
-        return Writes.NEVER
+    return _judged(layer)[0]
+
+
+def switches_of(layer: nn.Module) -> Iterator[nn.Module]:
+    """Yield the layers that decide by an attribute ``inplace`` whether they write: a user may flip it at any time.
+
+    Args:
+        layer: A layer, or a container of layers.
+    """
+    if _is_sequence(layer):
+        for child in layer.children():
+            yield from switches_of(child)
+    elif hasattr(layer, "inplace"):
+        yield layer
+
+
+def _judged(layer: nn.Module) -> tuple[Writes, bool]:
+    """Return what a layer does to its input's memory, and whether its output may be that memory still."""
+    if _is_sequence(layer):
+        return _judged_in_order(layer.children())
     if isinstance(layer, RecurrentWrapper):
-        return writes_into_input(layer.module)
+        return _judged(layer.module)
     if getattr(layer, "inplace", False) is True:
-        return Writes.IN_PLACE
-    known = type(layer).__module__.startswith(("torch.nn.modules.", "torchresidual."))
-    return Writes.NEVER if known else Writes.UNKNOWN
+        return Writes.IN_PLACE, True
+    if isinstance(layer, _PASS_THROUGH):
+        return Writes.NEVER, True
+    if type(layer).__module__.startswith(("torch.nn.modules.", "torchresidual.")):
+        return Writes.NEVER, False
+    return Writes.UNKNOWN, True
+
+
+def _judged_in_order(layers: Iterable[nn.Module]) -> tuple[Writes, bool]:
+    verdict = Writes.NEVER
+    for layer in layers:
+        writes, passes = _judged(layer)
+        if writes is Writes.IN_PLACE:
+            return writes, True  # its input gets a copy, which also serves what stands before it
+        verdict = max(verdict, writes)
+        if not passes:
+            return verdict, False
+    return verdict, True
+
+
+def _is_sequence(layer: nn.Module) -> bool:
+    """Say whether a module runs its children in order: a Sequential whose ``forward`` is torch's or ours."""
+    ours = ("torch.nn.modules.", "torchresidual.")
+    return isinstance(layer, nn.Sequential) and type(layer).forward.__module__.startswith(ours)

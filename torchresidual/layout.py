@@ -9,7 +9,7 @@ A new layer type is one more row in ``RULES``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
@@ -139,8 +139,8 @@ class Stream:
 Rule = Callable[[Any, Stream], Stream]
 
 
-def _tuple(value: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
-    return value if isinstance(value, tuple) else (value,) * rank
+def _tuple(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, Sequence) else (value,) * rank
 
 
 def _keep(_: nn.Module, stream: Stream) -> Stream:
@@ -191,7 +191,7 @@ def _channel_norm(layer: nn.BatchNorm1d | nn.SyncBatchNorm | nn.GroupNorm, strea
 
 def _pool(rank: int) -> Rule:
     def rule(layer: nn.MaxPool1d, stream: Stream) -> Stream:
-        step = layer.stride  # torch fills in the kernel size where none was given
+        step = layer.stride or layer.kernel_size  # LPPool leaves a stride that was not given at None
         steps = tuple(Fraction(one) for one in _tuple(step, rank))
         return stream.expecting(None, Form(rank)).strided(steps)
 

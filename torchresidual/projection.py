@@ -238,12 +238,14 @@ def settle(layer: Unsettled, bridge: Bridge) -> None:
         if type(layer) is not Unsettled:
             return
         drawn = [_shape(layer.weight, bridge.weight_shape()), _shape(layer.bias, (bridge.size_out,))]
-        model = build(bridge, gate_start=layer.gate_start, placement=Placement(device=torch.device("meta")))
+        placement = Placement(layer.weight.dtype, layer.weight.device)
+        with _own_randomness(layer.weight.device):
+            model = build(bridge, gate_start=layer.gate_start, placement=placement)
         for name, value in model.__dict__.items():
             layer.__dict__.setdefault(name, value)
-        if any(drawn):
-            with _own_randomness(layer.weight.device):
-                model.__class__.reset_parameters(layer)  # type: ignore[attr-defined]
+        for name, is_new in zip(("weight", "bias"), drawn, strict=True):
+            if is_new:
+                layer.get_parameter(name).copy_(model.get_parameter(name))
         layer.__class__ = type(model)  # type: ignore[assignment]
 
 

@@ -165,8 +165,9 @@ def _equip(skip: _Skip) -> None:
     form = stream.form.value or skip.source.form.value
     if form is not None:
         apply.settled_dim = form.dim
-    else:
-        apply.settled_dim = 1 if stream.channels_first or skip.source.channels_first else None
+    elif stream.channels_first or skip.source.channels_first:
+        apply.settled_dim = 1
+    # Else what another block that holds the same Apply has told stays.
     if not apply.projection_given:
         _equip_projection(skip, form)
     if OPERATIONS[apply.operation].gates:
