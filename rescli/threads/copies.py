@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rescli.threads.outcome import describe_error
 
 if TYPE_CHECKING:
     from torch import nn
+
+Module = TypeVar("Module", bound="nn.Module")
 
 _LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
 
@@ -19,7 +21,7 @@ class IncomparableError(Exception):
     """Nothing can be said about this module; the text is the reason, to follow ``skip``."""
 
 
-def copy_module(module: nn.Module) -> nn.Module:
+def copy_module(module: Module) -> Module:
     """Copy a module deeply, with fresh locks for those it keeps as attributes.
 
     Locks refuse to be copied, and a module that protects itself with one should not go unchecked for it.
