@@ -43,8 +43,9 @@ def check_settings(definitions: Sequence[Definition], settings: Mapping[str, obj
     for key in settings:
         if not any(_takes(factory.value, key) for factory in factories):
             known = sorted({name for factory in factories for name in _keywords(factory.value)})
+            owner = f"{names} has no" if len(definitions) == 1 else f"none of {names} has an"
             raise CommandLineError(
-                f"--set {key}: {names} has no argument of that name",
+                f"--set {key}: {owner} argument of that name",
                 hint=f"its arguments are {', '.join(known)}" if known else "it takes no arguments",
             )
 

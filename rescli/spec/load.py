@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import itertools
@@ -23,6 +24,8 @@ from rescli.spec.listing import list_blocks
 from rescli.spec.siblings import importing_from
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rescli.spec.listing import Definition
     from rescli.spec.target import Target
 
@@ -102,7 +105,11 @@ def _load_file(target: Target, path: Path) -> LoadedSpec:
     # Dataclasses, pickle and string annotations look a class's module up there.
     sys.modules[module.__name__] = module
     try:
-        with users_code(file, f"{target.source} could not be loaded"), importing_from(file.parent):
+        with (
+            users_code(file, f"{target.source} could not be loaded"),
+            importing_from(file.parent),
+            _without_arguments(file),
+        ):
             code = compile(source, str(file), "exec", dont_inherit=True)
             exec(code, vars(module))  # noqa: S102 - running the user's file is the point
     except BaseException:
@@ -112,6 +119,17 @@ def _load_file(target: Target, path: Path) -> LoadedSpec:
     with blame_user(file, f"{target.source} could not be loaded"):
         listed = list_blocks(module, source)
     return LoadedSpec(target=target, module=module, file=file, listed=listed)
+
+
+@contextlib.contextmanager
+def _without_arguments(file: Path) -> Iterator[None]:
+    """Let a spec that parses a command line find an empty one, not rescli's."""
+    before = sys.argv
+    sys.argv = [str(file)]
+    try:
+        yield
+    finally:
+        sys.argv = before
 
 
 def _given_names() -> dict[str, object]:

@@ -85,6 +85,18 @@ def test_the_loaders_own_future_imports_do_not_reach_the_spec(write_spec: WriteS
     assert vars(spec.module)["make"].__annotations__ == {"return": nn.Module}
 
 
+def test_a_spec_that_parses_a_command_line_finds_an_empty_one(write_spec: WriteSpec) -> None:
+    before = list(sys.argv)
+    spec = """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--width", type=int, default=6)
+        width = parser.parse_args().width
+    """
+    assert loaded(write_spec(spec)).find("width") == 6
+    assert sys.argv == before
+
+
 def test_data_and_modules_beside_the_spec_are_found(write_spec: WriteSpec) -> None:
     write_spec("7", "deep/width.txt")
     write_spec("def double(x):\n    return 2 * x\n", "deep/sibling_of_net.py")

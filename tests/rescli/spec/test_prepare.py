@@ -100,6 +100,13 @@ def test_each_factory_of_a_file_takes_the_keys_it_knows(write_spec: WriteSpec) -
     assert [tuple(block.module.get_parameter("weight").shape) for block in blocks] == [(1, 1), (7, 7), (9, 7)]
 
 
+def test_a_key_that_no_factory_of_a_file_knows_is_refused(write_spec: WriteSpec) -> None:
+    spec = "def one() -> nn.Module:\n    return nn.Linear(1, 1)\ntwo = nn.Linear(2, 2)\n"
+    with pytest.raises(CommandLineError, match="--set width: none of one, two has an argument") as caught:
+        prepared(write_spec(spec), settings={"width": 7})
+    assert caught.value.hint == "it takes no arguments"
+
+
 def test_a_missing_argument_says_how_to_give_it(write_spec: WriteSpec) -> None:
     write_spec("def make(width, depth):\n    return nn.Linear(width, depth)\n")
     with pytest.raises(CommandLineError, match=r"net\.py:make cannot be called without depth") as caught:
