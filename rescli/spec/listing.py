@@ -75,7 +75,7 @@ def is_annotated_factory(value: object, module: types.ModuleType) -> typing.Type
         isinstance(function, types.FunctionType)
         and function.__module__ == module.__name__
         and not inspect.iscoroutinefunction(function)
-        and _means_module(function.__annotations__.get("return"), function.__globals__)
+        and _means_module(_return_annotation(function), function.__globals__)
     )
 
 
@@ -97,6 +97,16 @@ def _children_of_all(values: Iterable[object]) -> Iterator[nn.Module]:
     for value in list(values):
         if isinstance(value, nn.Module):
             yield from (child for child in value.modules() if child is not value)
+
+
+def _return_annotation(function: types.FunctionType) -> object:
+    if sys.version_info >= (3, 14):
+        # Asking for the values would evaluate the parameters' annotations too, and fail with one of them.
+        import annotationlib  # noqa: PLC0415
+
+        texts = annotationlib.get_annotations(function, format=annotationlib.Format.STRING)
+        return texts.get("return")
+    return function.__annotations__.get("return")
 
 
 def _means_module(annotation: object, namespace: dict[str, object]) -> bool:
