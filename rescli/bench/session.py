@@ -166,9 +166,16 @@ def _bench_case(run: _CaseRun, rows: list[PassResult], report: Callable[[str], N
     except KeyboardInterrupt:
         interrupted = True
     found = [make_row(shared, series) for series in _in_order(engine.series(), run.settings.passes)]
-    rows.extend(row for row in found if not interrupted or row.samples_s or row.failure)
-    if interrupted:
-        raise KeyboardInterrupt
+    if not interrupted:
+        rows.extend(found)
+        return
+    rows.extend(_cut_short(row) for row in found if row.samples_s or row.failure)
+    raise KeyboardInterrupt
+
+
+def _cut_short(row: PassResult) -> PassResult:
+    """Leave out the advice to allow more time: it was not the limit that ended the run."""
+    return replace(row, warnings=tuple(one for one in row.warnings if one.code != "too-few-samples"))
 
 
 def _subjects(block: PreparedBlock, settings: Settings) -> list[Subject]:

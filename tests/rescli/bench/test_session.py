@@ -233,6 +233,17 @@ def test_an_interruption_keeps_the_rows_that_have_samples() -> None:
     assert all(row.samples_s for row in rows)
 
 
+def test_an_interrupted_run_is_not_told_to_take_more_time() -> None:
+    def stops(_x: Tensor) -> None:
+        if CLOCK.seconds > 102.2:
+            raise KeyboardInterrupt
+
+    rows: list[PassResult] = []
+    with pytest.raises(KeyboardInterrupt):
+        bench_blocks([block_of(Ticking(0.3, after=stops))], Settings(passes=("inference",)), rows)
+    assert [(len(row.samples_s), codes(row)) for row in rows] == [(2, [])]
+
+
 def test_the_batch_is_counted_along_its_own_dimension() -> None:
     assert batch_size_of(block_of(Ticking(), torch.ones(5, 3), batch_dim=1)) == 3
     assert batch_size_of(block_of(Ticking(), torch.tensor(1.0))) == 1
