@@ -8,6 +8,7 @@ import io
 import os
 import stat
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # What our pictures are drawn with; a stream that cannot encode them gets the ASCII twin.
 _DRAWN_WITH = "●○◆─│╭╮╰╯┼←→×µ"
 _PIPE_WIDTH = 80
+_CLEAR_LINE = "\r\x1b[K"
+# Whether the last thing on stderr is a progress line; threads of a benchmark may write it.
+_line_stands = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +224,10 @@ def write_note(text: str) -> None:
     """Tell the person at the terminal something that is not part of the result, on stderr.
 
     Args:
-        text: The sentence.
+        text: One line or several. A progress line that stands there makes way.
     """
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{_CLEAR_LINE if _line_stands.is_set() else ''}{text}\n")
+    _line_stands.clear()
 
 
 @contextlib.contextmanager
@@ -242,11 +247,13 @@ def progress(streams: Streams, *, quiet: bool = False) -> Iterator[Callable[[str
 
     def say(text: str) -> None:
         # One column is left free: a full line would wrap on some terminals.
-        sys.stderr.write(f"\r\x1b[K{text[: streams.stderr.width - 1]}")
+        sys.stderr.write(f"{_CLEAR_LINE}{text[: streams.stderr.width - 1]}")
         sys.stderr.flush()
+        _line_stands.set()
 
     try:
         yield say
     finally:
-        sys.stderr.write("\r\x1b[K")
+        sys.stderr.write(_CLEAR_LINE)
         sys.stderr.flush()
+        _line_stands.clear()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from rescli.cli.console import Streams
+from rescli.cli.console import Streams, write_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,9 +49,8 @@ def write_error(error: RescliError, environ: Mapping[str, str] | None = None) ->
         error: What went wrong.
         environ: The environment that decides about colour; the one of the process if None.
     """
-    if show_traceback.get():
-        traceback.print_exception(error)
-    sys.stderr.write(error_text(error, color=Streams.detect(environ).stderr.color) + "\n")
+    text = error_text(error, color=Streams.detect(environ).stderr.color)
+    write_note(_whole_traceback(error) + text)
 
 
 def write_fault(error: BaseException) -> None:
@@ -61,12 +59,14 @@ def write_fault(error: BaseException) -> None:
     Args:
         error: What was raised.
     """
-    if show_traceback.get():
-        traceback.print_exception(error)
     more = "" if show_traceback.get() else "; --traceback shows where"
     name = type(error).__name__
-    sys.stderr.write(
-        f"Error: rescli failed on its own account: {name}: {error}\n"
+    write_note(
+        f"{_whole_traceback(error)}Error: rescli failed on its own account: {name}: {error}\n"
         f"Hint: this is a fault of rescli, not of your input{more}. "
-        "Please report it with what `rescli env` prints.\n"
+        "Please report it with what `rescli env` prints."
     )
+
+
+def _whole_traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)) if show_traceback.get() else ""

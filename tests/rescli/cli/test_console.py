@@ -19,6 +19,7 @@ from rescli.cli.console import (
     prepare_streams,
     progress,
     write_file,
+    write_note,
     write_result,
 )
 from rescli.errors import FileError
@@ -246,6 +247,19 @@ def test_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) ->
         say("a line that is too long")
     clear = "\r\x1b[K"
     assert terminal.text() == f"{clear}half{clear}a line th{clear}"
+
+
+def test_a_note_takes_the_place_of_the_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress(streams(tty=True)) as say:
+        write_note("one")
+        say("half")
+        write_note("two")
+        write_note("three")
+    clear = "\r\x1b[K"
+    assert terminal.text() == f"one\n{clear}half{clear}two\nthree\n{clear}"
 
 
 @pytest.mark.parametrize(
