@@ -16,6 +16,9 @@ from rescli.threads.schedule import (
     select_schedules,
 )
 
+# How long a busy machine takes for an example says nothing.
+UNTIMED = settings(deadline=None)
+
 
 def texts(points: tuple[int, ...], preemptions: int) -> list[str]:
     return [str(schedule) for schedule in schedules_within(points, preemptions)]
@@ -69,8 +72,7 @@ def segments(schedule: Schedule, points: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order)
 
 
-# The brute force takes its time.
-@settings(deadline=None, max_examples=50)
+@settings(UNTIMED, max_examples=50)
 @given(
     points=st.lists(st.integers(0, 2), min_size=2, max_size=3).map(tuple),
     preemptions=st.integers(0, 3),
@@ -81,6 +83,7 @@ def test_the_schedules_are_those_that_brute_force_finds(points: tuple[int, ...],
     assert set(found) == interleavings(points, preemptions)
 
 
+@settings(UNTIMED)
 @given(points=st.tuples(st.integers(0, 6), st.integers(0, 6)), preemptions=st.integers(0, 4))
 def test_the_schedules_of_two_threads_are_counted_without_listing_them(
     points: tuple[int, int], preemptions: int
@@ -93,6 +96,7 @@ def test_two_preemptions_of_a_residual_block_give_114_schedules() -> None:
     assert len(texts((7, 7), 2)) == 2 + 14 + 98
 
 
+@settings(UNTIMED)
 @given(points=st.lists(st.integers(0, 4), min_size=2, max_size=4).map(tuple), preemptions=st.integers(0, 2))
 def test_a_schedule_is_read_as_it_was_written(points: tuple[int, ...], preemptions: int) -> None:
     for schedule in list(schedules_within(points, preemptions))[:50]:
