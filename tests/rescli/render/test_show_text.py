@@ -141,7 +141,7 @@ def test_several_blocks_are_divided_by_an_empty_line_and_tables_stand_below_thei
     assert text.endswith("0 skips\n")
 
 
-def test_thousands_of_rows_take_no_longer_than_their_number() -> None:
+def test_hundreds_of_rows_are_listed_one_by_one() -> None:
     block = ResidualSequential(*(layer for _ in range(300) for layer in (Record(), nn.Identity(), Apply())))
     text = render_show_text([graph_of((block, (torch.zeros(1),)), "long")], Style(80))
     listing = [line for line in text.splitlines() if line.startswith((" ●", " ○", " ◆"))]
