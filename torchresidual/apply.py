@@ -16,6 +16,7 @@ from torchresidual.errors import (
     ConfigurationError,
     InPlaceError,
     OutsideBlockError,
+    ResidualError,
     ShapeError,
     UnknownRecordError,
 )
@@ -134,7 +135,11 @@ class Apply(nn.Module):
                 f"a layer changed the tensor recorded as {entry.name!r} in place; let it make a new tensor",
                 subject=repr(self),
             )
-        result: Tensor = self.combine(x, entry.tensor, need_projection=entry.record.need_projection)
+        try:
+            result: Tensor = self.combine(x, entry.tensor, entry.record.need_projection)
+        except ResidualError as error:
+            error.origin, error.record = self, entry.name
+            raise
         return result
 
     def find_recorded(self, frame: Frame | None) -> RecordedTensor:
@@ -171,7 +176,7 @@ class Apply(nn.Module):
             subject=repr(self),
         )
 
-    def combine(self, x: Any, r: Any, *, need_projection: bool) -> Any:
+    def combine(self, x: Any, r: Any, need_projection: bool) -> Any:
         """Return the result of the operation.
 
         Args:
@@ -182,6 +187,23 @@ class Apply(nn.Module):
         Raises:
             ShapeError: If the two cannot be combined.
         """
+        own = self.__dict__  # plain numbers lie here; parameters and modules are looked up elsewhere
+        alpha = own.get("alpha")
+        if (
+            type(alpha) is float
+            and own.get("scale") == 1.0
+            and self._modules["projection_layer"] is None
+            and type(x) is Tensor
+            and type(r) is Tensor
+            and x.shape == r.shape
+        ):
+            weighted = OPERATIONS[self._operation].weighted
+            if weighted is not None:
+                return weighted(x, r, alpha)
+        return self._combine_any(x, r, need_projection)
+
+    def _combine_any(self, x: Any, r: Any, need_projection: bool) -> Any:
+        """Combine whatever is not two tensors of one shape under plain numbers."""
         if isinstance(x, PackedSequence) or isinstance(r, PackedSequence):
             return self._combine_packed(x, r, need_projection)
         if not (isinstance(x, Tensor) and isinstance(r, Tensor)):
@@ -270,7 +292,7 @@ class Apply(nn.Module):
             raise ShapeError(
                 "the two packed sequences have other lengths or another order", subject=repr(self)
             )
-        data = self.combine(x.data, r.data, need_projection=need_projection)
+        data = self.combine(x.data, r.data, need_projection)
         return PackedSequence(data, x.batch_sizes, x.sorted_indices, x.unsorted_indices)
 
     def _load_from_state_dict(

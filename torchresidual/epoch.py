@@ -7,14 +7,17 @@ per call costs nothing that can be measured.
 
 from __future__ import annotations
 
-_edits = [0]
+
+class _Edits:
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+EDITS = _Edits()
 
 
 def bump() -> None:
     """Note that a block, a Record or an Apply was edited somewhere."""
-    _edits[0] += 1
-
-
-def current_epoch() -> int:
-    """Return how many edits there were."""
-    return _edits[0]
+    EDITS.count += 1

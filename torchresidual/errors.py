@@ -39,7 +39,7 @@ class ResidualError(Exception):
 
     def enter(self, key: str) -> None:
         """Put the key of a child in front of the place that the message names."""
-        self.path = f"{key}.{self.path}" if self.path else key
+        self.path = ".".join(part for part in (key, self.path) if part)
 
     def __str__(self) -> str:
         place = f"at '{self.path}'" if self.path else ""

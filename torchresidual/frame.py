@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchresidual.memory import version_of
 
@@ -55,20 +55,17 @@ class Frame:
 
     Args:
         block: The block whose forward this is.
-        parent: The frame of the enclosing block in the same thread, or None.
-        places: How many Records the block's plan knows.
+        parent: The frame of an enclosing block in the same thread, or None.
 
-    ``values`` holds the tensor of each planned Record by position, and None once its last reader has run.
     ``visible`` holds the latest tensor of each name (and under None the latest of all) for readers that the
-    plan cannot resolve by position; it stays empty where there are none.
+    plan cannot resolve by position.
     """
 
-    __slots__ = ("block", "parent", "path", "values", "visible")
+    __slots__ = ("block", "parent", "path", "visible")
 
-    def __init__(self, block: ResidualSequential, parent: Frame | None, places: int) -> None:
+    def __init__(self, block: ResidualSequential, parent: Frame | None) -> None:
         self.block = block
         self.parent = parent
-        self.values: list[Any] = [None] * places
         self.visible: dict[str | None, RecordedTensor] = {}
         # Path of the Record or Apply that is being called as a module, so that it need not search for itself.
         self.path: str | None = None

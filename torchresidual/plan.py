@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
+from torch.nn.modules import module as torch_module
 
 from torchresidual.apply import Apply
-from torchresidual.epoch import current_epoch
-from torchresidual.inplace import Writes, writes_into_input
+from torchresidual.epoch import EDITS
+from torchresidual.inplace import Writes, switches_of, writes_into_input
 from torchresidual.record import Record
 from torchresidual.wrappers import RecurrentWrapper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 class Call(IntEnum):
@@ -33,6 +34,7 @@ class Call(IntEnum):
     SEARCH = 4  # an Apply whose Record is known only at run time
     ENTER = 5  # the start of a nested nn.Sequential: its children follow as steps of their own
     LEAVE = 6  # its end
+    ATTENTION = 7  # self-attention: called with x as query, key and value
 
 
 @dataclass(slots=True)
@@ -46,8 +48,9 @@ class Step:
         key: The name of the block's direct child, or "" inside a nested nn.Sequential.
         place: For a Record, where in the frame its tensor goes; for an Apply, where it comes from.
         kept: For a Record, whether anybody reads it.
-        attention: Whether it is self-attention: called with x as query, key and value.
-        misplaced: Path of a self-attention inside a plain nn.Sequential, which would call it with x alone.
+        projects: For an Apply, whether its Record allows a projection.
+        attention: Path of the self-attention that it is, or of one that it holds where it cannot work: in a
+            plain nn.Sequential, which would call it with x alone.
         wrapped: Whether ``hidden`` goes to it.
         writes: What it does to its input's memory.
         live: The places that hold recorded tensors while it runs.
@@ -61,8 +64,8 @@ class Step:
     key: str
     place: int = -1
     kept: bool = False
-    attention: bool = False
-    misplaced: str = ""
+    projects: bool = False
+    attention: str = ""
     wrapped: bool = False
     writes: Writes = Writes.NEVER
     live: tuple[int, ...] = ()
@@ -122,8 +125,12 @@ class Plan:
         free: Reads that this block cannot serve itself.
         publishes: Whether recorded tensors must be findable by name while the block runs.
         children: The block's children when the plan was made, to notice edits.
-        containers: Likewise for each nested nn.Sequential.
-        markers: The Records, Applies and nested containers, whose hooks are honoured.
+        containers: Likewise for each nested nn.Sequential, at any depth.
+        switches: The layers near a live recorded tensor that can be told to write in place, with what they were
+            told when the plan was made.
+        overridden: Whether a Record or Apply is of a class with a ``forward`` of its own, which then must be called.
+        hooks: The dictionaries of hooks of all Records, Applies and nested containers, and torch's global ones;
+            while all are empty nobody watches.
         guarded: The Records, by ``id``, whose tensor a layer may write into while it is still needed.
         epoch: The count of edits when the plan was made.
     """
@@ -136,9 +143,32 @@ class Plan:
     free: list[FreeRead] = field(default_factory=list)
     publishes: bool = False
     containers: list[tuple[nn.Sequential, tuple[nn.Module, ...]]] = field(default_factory=list)
-    markers: tuple[nn.Module, ...] = ()
+    switches: list[tuple[nn.Module, bool]] = field(default_factory=list)
+    overridden: bool = False
+    hooks: tuple[Mapping[int, Any], ...] = ()
     guarded: set[int] = field(default_factory=set)
     epoch: int = 0
+
+
+_WATCHED = (Call.RECORD, Call.APPLY, Call.SEARCH, Call.ENTER)
+
+
+def _global_hooks() -> tuple[Mapping[int, Any], ...]:
+    return (
+        torch_module._global_forward_hooks,
+        torch_module._global_forward_pre_hooks,
+        torch_module._global_backward_hooks,
+        torch_module._global_backward_pre_hooks,
+    )
+
+
+def _hooks_of(module: nn.Module) -> tuple[Mapping[int, Any], ...]:
+    return (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+    )
 
 
 class Scope(nn.Sequential):
@@ -155,21 +185,13 @@ def children_of(container: nn.Sequential) -> tuple[nn.Module, ...]:
     return tuple(container._modules.values())
 
 
-def misplaced_attention(module: nn.Module, path: str, *, nested: bool) -> str:
-    """Return the path of a self-attention that a plain nn.Sequential would call with x alone, or "".
-
-    Args:
-        module: A layer.
-        path: Its place in the block.
-        nested: Whether it stands in a plain nn.Sequential itself.
-    """
+def attention_path(module: nn.Module, path: str) -> str:
+    """Return the path of the self-attention that a layer is, or that plain nn.Sequentials in it hold, or ""."""
     if isinstance(module, nn.MultiheadAttention):
-        return path if nested else ""
+        return path
     if isinstance(module, Scope) or type(module).forward is not nn.Sequential.forward:
         return ""
-    found = (
-        misplaced_attention(child, f"{path}.{key}", nested=True) for key, child in module.named_children()
-    )
+    found = (attention_path(child, f"{path}.{key}") for key, child in module.named_children())
     return next((inner for inner in found if inner), "")
 
 
@@ -241,15 +263,21 @@ def make_plan(block: nn.Sequential) -> Plan:
     """
     plan = Plan(children=children_of(block))
     plan.names = automatic_names(block)
-    plan.epoch = current_epoch()
+    plan.epoch = EDITS.count
     _Reader(plan).read(block)
-    plan.markers = tuple(
-        {
-            id(step.module): step.module
-            for step in plan.steps
-            if step.call in (Call.RECORD, Call.APPLY, Call.SEARCH, Call.ENTER)
-        }.values()
+    plan.containers = [
+        (module, children_of(module))
+        for module in block.modules()
+        if isinstance(module, nn.Sequential) and not isinstance(module, Scope)
+    ]
+    plan.overridden = any(
+        type(step.module).forward not in (Record.forward, Apply.forward)
+        for step in plan.steps
+        if isinstance(step.module, Record | Apply)
     )
+    plan.publishes |= bool(plan.free)
+    markers = {id(step.module): step.module for step in plan.steps if step.call in _WATCHED}.values()
+    plan.hooks = (*_global_hooks(), *(hooks for marker in markers for hooks in _hooks_of(marker)))
     return plan
 
 
@@ -271,6 +299,7 @@ class _Reader:
         self.plan = plan
         self.meaning: dict[str | None, _Meaning] = {}
         self.readers: dict[int, int] = {}  # place -> the last step that reads it
+        self.hidden_records = False  # whether a layer of the user's own records something
 
     def read(self, block: nn.Sequential) -> None:
         containers: list[Step] = []
@@ -296,19 +325,18 @@ class _Reader:
         if isinstance(module, Apply):
             return self._apply(Step(Call.APPLY, module, path, key), module)
         if transparent:
-            assert isinstance(module, nn.Sequential)  # noqa: S101 - what transparent means
-            self.plan.containers.append((module, children_of(module)))
             return Step(Call.ENTER, module, path, key)
         step = Step(
             Call.LAYER,
             module,
             path,
             key,
-            attention=isinstance(module, nn.MultiheadAttention),
-            misplaced=misplaced_attention(module, path, nested=not key),
+            attention=attention_path(module, path),
             wrapped=isinstance(module, RecurrentWrapper),
             writes=writes_into_input(module),
         )
+        if step.attention:
+            step.call = Call.ATTENTION
         self._layer(step)
         return step
 
@@ -325,6 +353,7 @@ class _Reader:
             step.call = Call.SEARCH
         else:
             step.place = meaning.place
+            step.projects = self.plan.places[meaning.place].record.need_projection
         return step
 
     def _layer(self, step: Step) -> None:
@@ -336,6 +365,9 @@ class _Reader:
             if isinstance(marker, Apply):
                 self._read(marker, f"{step.path}.{path}")
                 continue
+            self.hidden_records = True
+            if any(getattr(module, "inplace", False) is True for module in step.module.modules()):
+                self.plan.guarded.add(id(marker))
             for name in {marker.name, None}:
                 self.meaning[name] = _Meaning(self.meaning.get(name, _UNKNOWN).place, searched=True)
 
@@ -364,10 +396,12 @@ class _Reader:
                 step.kept = step.place in self.readers
                 if step.kept:
                     live[step.place] = None
-            elif step.call is Call.LAYER and live and step.writes is not Writes.NEVER:
-                step.call = Call.GUARDED
-                step.live = tuple(live)
-                self.plan.guarded.update(id(self.plan.places[place].record) for place in live)
+            elif step.call in (Call.LAYER, Call.ATTENTION) and (live or self.hidden_records):
+                self.plan.switches.extend((layer, bool(layer.inplace)) for layer in switches_of(step.module))
+                if step.writes is not Writes.NEVER:
+                    step.call = Call.GUARDED
+                    step.live = tuple(live)
+                    self.plan.guarded.update(id(self.plan.places[place].record) for place in live)
             step.releases = tuple(ends.get(position, ()))
             for place in step.releases:
                 live.pop(place, None)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
-from torch.nn.modules import module as torch_module
+from torch import Tensor
 
 from torchresidual.errors import ConfigurationError, InPlaceError, ResidualError, StructureError
 from torchresidual.frame import Frame, _context
@@ -23,18 +22,61 @@ if TYPE_CHECKING:
 Arguments = dict[str, dict[str, Any]]
 
 # Looked up once: a member of an enum costs more than the comparison, and there is one per layer and call.
-_LAYER, _GUARDED, _RECORD, _APPLY = Call.LAYER, Call.GUARDED, Call.RECORD, Call.APPLY
-_SEARCH, _ENTER = Call.SEARCH, Call.ENTER
+_LAYER, _GUARDED, _ATTENTION, _RECORD = Call.LAYER, Call.GUARDED, Call.ATTENTION, Call.RECORD
+_APPLY, _SEARCH, _ENTER = Call.APPLY, Call.SEARCH, Call.ENTER
 
 
-def run(
-    block: ResidualSequential,
-    plan: Plan,
-    x: Any,
-    hidden: Any,
-    module_kwargs: Mapping[str, Mapping[str, Any]],
+def run(block: ResidualSequential, plan: Plan, x: Any) -> Any:  # noqa: C901 - one branch a kind of step: a function each would cost a call for every layer
+    """Run a block that no hook watches: recorded tensors are written and read by position.
+
+    Args:
+        block: Whose forward this is.
+        plan: Its plan.
+        x: The input.
+
+    Returns:
+        The output, or ``(output, extras)`` if there are any.
+    """
+    values: list[Any] = [None] * len(plan.places)
+    extras: list[Any] = []
+    step: Step | None = None
+    outer_block = getattr(_context, "current_sequential", None)
+    _context.current_sequential = block
+    # Only where somebody looks a tensor up by name.
+    frame = _open_frame(block) if plan.publishes else None
+    try:
+        for step in plan.steps:
+            call = step.call
+            if call is _LAYER:
+                x = step.module(x)
+                if type(x) is not Tensor and step.key:
+                    x = split_extras(x, extras)
+            elif call is _RECORD:
+                if step.kept:
+                    values[step.place] = x
+                if frame is not None:
+                    place = plan.places[step.place]
+                    frame.show(place.record, place.name, x, place.path)
+            elif call is _APPLY:
+                x = step.module.combine(x, values[step.place], step.projects)  # type: ignore[operator]
+            else:
+                x = _run_rare(step, plan, values, x, extras)
+            if step.releases:
+                _release(step, plan, values, frame)
+    except ResidualError as error:
+        _locate(error, step, plan)
+        raise
+    finally:
+        _context.current_sequential = outer_block
+        if frame is not None:
+            _context.frame = frame.parent
+    return (x, extras) if extras else x
+
+
+def run_watched(
+    block: ResidualSequential, plan: Plan, x: Any, hidden: Any, module_kwargs: Mapping[str, Mapping[str, Any]]
 ) -> Any:
-    """Run a block and return its output, with extras if there are any.
+    """Run a block where hooks watch, or with keyword arguments: Records and Applies are called as modules.
 
     Args:
         block: Whose forward this is.
@@ -42,133 +84,109 @@ def run(
         x: The input.
         hidden: For the direct RecurrentWrappers.
         module_kwargs: Keyword arguments of direct children.
+
+    Returns:
+        As ``run``.
     """
-    arguments = _arguments_of(plan, hidden, module_kwargs) if hidden is not None or module_kwargs else {}
-    outer_block = getattr(_context, "current_sequential", None)
-    outer_frame = getattr(_context, "frame", None)
-    frame = Frame(block, outer_frame, len(plan.places))
-    _context.current_sequential = block
-    _context.frame = frame
+    arguments = _arguments_of(plan, hidden, module_kwargs)
     extras: list[Any] = []
+    outer_block = getattr(_context, "current_sequential", None)
+    _context.current_sequential = block
+    frame = _open_frame(block)
+    values: list[Any] = [None] * len(plan.places)
+    position = 0
     try:
-        runner = _run_observed if _has_hooks(plan) else _run_steps
-        x = runner(plan, frame, x, extras, arguments)
+        while position < len(plan.steps):
+            step = plan.steps[position]
+            try:
+                x = split_extras(_call_watched(step, plan, frame, values, x, arguments), extras)
+            except ResidualError as error:
+                _locate(error, step, plan)
+                raise
+            last = step.end if step.call is _ENTER else position
+            for done in plan.steps[position : last + 1]:
+                if done.call is _RECORD and done.kept:
+                    entry = frame.visible.get(plan.places[done.place].name)
+                    values[done.place] = None if entry is None else entry.tensor
+                _release(done, plan, values, frame)
+            position = last + 1
     finally:
         _context.current_sequential = outer_block
-        _context.frame = outer_frame
+        _context.frame = frame.parent
     return (x, extras) if extras else x
 
 
-def _run_steps(  # noqa: C901 - one branch a kind of step: a function each would cost a call for every layer
-    plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: Arguments
-) -> Any:
-    """Run a plan, reading and writing the frame by position."""
-    values, publishes = frame.values, plan.publishes
-    step: Step | None = None
-    try:
-        for step in plan.steps:
-            call = step.call
-            if call is _LAYER:
-                x = _call_layer(step, x, arguments)
-                if type(x) is not Tensor and step.key:
-                    x = split_extras(x, extras)
-            elif call is _RECORD:
-                if step.kept:
-                    values[step.place] = x
-                if publishes:
-                    place = plan.places[step.place]
-                    frame.show(place.record, place.name, x, place.path)
-            elif call is _APPLY:
-                x = _combine(step, plan, values, x)
-            else:
-                x = _run_rare(step, plan, frame, x, extras, arguments)
-            if step.releases:
-                _release(step, plan, frame)
-    except ResidualError as error:
-        if step is not None:
-            error.enter(step.path)
-        raise
-    return x
+def _locate(error: ResidualError, step: Step | None, plan: Plan) -> None:
+    """Say in an error where in this block it comes from, and which Record an Apply was reading."""
+    if step is None:
+        return
+    if step.call is _APPLY and not error.path:
+        error.record = plan.places[step.place].name
+    if error.origin is not None:
+        # An Apply inside a layer of the user's own: the layers in between raise nothing themselves.
+        inside = (path for path, module in step.module.named_modules() if module is error.origin)
+        error.enter(next(inside, ""))
+        error.origin = None
+    error.enter(step.path)
 
 
-def _run_rare(step: Step, plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: Arguments) -> Any:
+def _open_frame(block: ResidualSequential) -> Frame:
+    """Make a frame for this call and put it where modules inside can find it."""
+    frame = _context.frame = Frame(block, getattr(_context, "frame", None))
+    return frame
+
+
+def _run_rare(step: Step, plan: Plan, values: list[Any], x: Any, extras: list[Any]) -> Any:
     """Run a step of one of the kinds that most blocks do not have."""
     if step.call is _SEARCH:
         return step.module(x)
     if step.call is _GUARDED:
-        x = _call_guarded(step, plan, frame.values, x, arguments)
+        x = _call_guarded(step, plan, values, x, {})
+    elif step.call is _ATTENTION:
+        x = _call_attention(step, x, {})
     # Inside a nested container a tuple goes on whole, as in any nn.Sequential; at its end it is taken apart.
     return split_extras(x, extras) if step.key and step.call is not _ENTER else x
 
 
-def _run_observed(plan: Plan, frame: Frame, x: Any, extras: list[Any], arguments: Arguments) -> Any:
-    """Run a plan where hooks watch: Records, Applies and nested containers are called as modules."""
-    steps = plan.steps
-    position = 0
-    while position < len(steps):
-        step = steps[position]
-        ended = [step]
-        try:
-            if step.call is _ENTER:
-                ended = steps[position : step.end + 1]
-                x = split_extras(step.module(x), extras)
-            elif step.call in (_RECORD, _APPLY, _SEARCH):
-                frame.path = step.path
-                x = step.module(x)
-            elif step.call is _GUARDED:
-                x = split_extras(_call_guarded(step, plan, frame.values, x, arguments), extras)
-            else:
-                x = split_extras(_call_layer(step, x, arguments), extras)
-        except ResidualError as error:
-            error.enter(step.path)
-            raise
-        finally:
-            frame.path = None
-        for done in ended:
-            if done.call is _RECORD and done.kept:
-                entry = frame.visible.get(plan.places[done.place].name)
-                frame.values[done.place] = None if entry is None else entry.tensor
-            _release(done, plan, frame)
-        position += len(ended)
-    return x
+def _call_watched(
+    step: Step, plan: Plan, frame: Frame, values: list[Any], x: Any, arguments: Arguments
+) -> Any:
+    """Call what stands at a step as a module, so that its hooks run."""
+    if step.call is _GUARDED:
+        return _call_guarded(step, plan, values, x, arguments)
+    if step.call not in (_RECORD, _APPLY, _SEARCH):
+        return _call_layer(step, x, arguments)
+    frame.path = step.path
+    try:
+        return step.module(x)
+    finally:
+        frame.path = None
 
 
-def _combine(step: Step, plan: Plan, values: list[Any], x: Any) -> Any:
-    """Run an Apply on the tensor at its place, letting go of it first where this is its last reader."""
-    place = step.place
-    recorded = values[place]
-    if place in step.releases:
-        values[place] = None
-    record = plan.places[place].record
-    return step.module.combine(x, recorded, need_projection=record.need_projection)  # type: ignore[operator]
-
-
-def _release(step: Step, plan: Plan, frame: Frame) -> None:
+def _release(step: Step, plan: Plan, values: list[Any], frame: Frame | None) -> None:
     """Let go of the tensors whose last reader this step was."""
     for place in step.releases:
-        frame.values[place] = None
-        if frame.visible:
+        values[place] = None
+        if frame is not None:
             frame.forget(plan.places[place])
 
 
 def _call_layer(step: Step, x: Any, arguments: Arguments) -> Any:
-    """Call a layer with x, or self-attention with x three times."""
-    if arguments or step.attention or step.misplaced:
-        return _call_with(step, x, arguments.get(step.key, {}))
-    return step.module(x)
+    """Call a layer with x and its keyword arguments, or self-attention with x three times."""
+    keywords = arguments.get(step.key, {})
+    return _call_attention(step, x, keywords) if step.attention else step.module(x, **keywords)
 
 
-def _call_with(step: Step, x: Any, keywords: dict[str, Any]) -> Any:
-    if step.misplaced:
+def _call_attention(step: Step, x: Any, keywords: dict[str, Any]) -> Any:
+    """Call self-attention: x is query, key and value, unless keywords bring others."""
+    if step.attention != step.path:
         error = StructureError(
             "a plain nn.Sequential calls it with x alone, but attention wants query, key and value; put it directly "
             "into the block, or into a nested ResidualSequential",
             subject="MultiheadAttention",
         )
-        error.enter(step.misplaced.removeprefix(step.path).removeprefix("."))
+        error.enter(step.attention.removeprefix(step.path).removeprefix("."))
         raise error
-    if not step.attention:
-        return step.module(x, **keywords)
     keywords = {"need_weights": False, **keywords}
     key = keywords.pop("key", x)
     return step.module(x, key, keywords.pop("value", key), **keywords)
@@ -197,7 +215,9 @@ def _call_guarded(step: Step, plan: Plan, values: list[Any], x: Any, arguments: 
 
 def _arguments_of(plan: Plan, hidden: Any, module_kwargs: Mapping[str, Mapping[str, Any]]) -> Arguments:
     """Return the keyword arguments of each direct child that gets any."""
-    layers = {step.key: step for step in plan.steps if step.key and step.call in (_LAYER, _GUARDED)}
+    layers = {
+        step.key: step for step in plan.steps if step.key and step.call in (_LAYER, _GUARDED, _ATTENTION)
+    }
     arguments: Arguments = {}
     if hidden is not None:
         arguments = {key: {"hidden": hidden} for key, step in layers.items() if step.wrapped}
@@ -219,19 +239,3 @@ def _arguments_of(plan: Plan, hidden: Any, module_kwargs: Mapping[str, Mapping[s
             )
         arguments[key] = {**arguments.get(key, {}), **keywords}
     return arguments
-
-
-def _has_hooks(plan: Plan) -> bool:
-    """Say whether any Record, Apply or nested container is watched by a hook."""
-    if torch_module._has_any_global_hook():  # type: ignore[no-untyped-call]  # torch leaves it so
-        return True
-    return any(_is_hooked(module) for module in plan.markers)
-
-
-def _is_hooked(module: nn.Module) -> bool:
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    )

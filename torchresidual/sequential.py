@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from torchresidual.apply import Apply
-from torchresidual.epoch import bump, current_epoch
+from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context
 from torchresidual.plan import Plan, Scope, make_plan
 from torchresidual.record import Record
-from torchresidual.running import run
+from torchresidual.running import run, run_watched
 from torchresidual.sizing import size_block
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class ResidualSequential(Scope):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._edited()
+        # A slice shares its Applies with the block it was cut from, which knows more about their sizes.
+        self._edited(sizes=not getattr(_context, "slicing", False))
         self._warn_of_lonely_applies()
 
     def _warn_of_lonely_applies(self) -> None:
@@ -103,7 +104,10 @@ class ResidualSequential(Scope):
             What the last layer returns, or ``(x, [extras...])`` where layers returned more than one thing: the
             first item of a tuple goes on, the others are extras, in order.
         """
-        return run(self, self.plan, x, hidden, module_kwargs)
+        plan = self.plan
+        if hidden is None and not (module_kwargs or plan.overridden or any(plan.hooks)):
+            return run(self, plan, x)
+        return run_watched(self, plan, x, hidden, module_kwargs)
 
     def materialize(self, example: Any, **kwargs: Any) -> Self:
         """Settle every projection and gate whose sizes were not known at construction.
@@ -146,14 +150,22 @@ class ResidualSequential(Scope):
     def plan(self) -> Plan:
         """The plan of the children as they stand; made anew after an edit."""
         plan = self._plan_cache.plan
-        if plan is None or self._is_outdated(plan):
+        if (
+            plan is None
+            or plan.epoch != EDITS.count
+            or plan.children != tuple(self._modules.values())
+            or self._is_outdated(plan)
+        ):
             plan = self._plan_cache.plan = make_plan(self)
         return plan
 
     def _is_outdated(self, plan: Plan) -> bool:
-        if plan.epoch != current_epoch() or plan.children != tuple(self._modules.values()):
+        """Say whether something was edited that the block did not see."""
+        if plan.containers and any(
+            children != tuple(container._modules.values()) for container, children in plan.containers
+        ):
             return True
-        return any(children != tuple(container._modules.values()) for container, children in plan.containers)
+        return bool(plan.switches) and any(bool(layer.inplace) is not was for layer, was in plan.switches)
 
     def edges(self) -> tuple[Edge, ...]:
         """Return the skips that the structure shows, those of nested blocks included, in order of their Applies.
@@ -213,7 +225,8 @@ class ResidualSequential(Scope):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if isinstance(value, nn.Module) and self._is_built():
+        # torch puts the children of a DataParallel replica together one by one: it has the original's sizes.
+        if isinstance(value, nn.Module) and self._is_built() and not getattr(self, "_is_replica", False):
             self._edited()
             bump()
 
