@@ -20,7 +20,7 @@ from torchresidual.memory import version_of
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from torchresidual.plan import Place
+    from torchresidual.plan import Place, Plan
     from torchresidual.record import Record
     from torchresidual.sequential import ResidualSequential
 
@@ -55,16 +55,18 @@ class Frame:
 
     Args:
         block: The block whose forward this is.
+        plan: Its plan.
         parent: The frame of an enclosing block in the same thread, or None.
 
     ``visible`` holds the latest tensor of each name (and under None the latest of all) for readers that the
     plan cannot resolve by position.
     """
 
-    __slots__ = ("block", "parent", "path", "visible")
+    __slots__ = ("block", "parent", "path", "plan", "visible")
 
-    def __init__(self, block: ResidualSequential, parent: Frame | None) -> None:
+    def __init__(self, block: ResidualSequential, plan: Plan, parent: Frame | None) -> None:
         self.block = block
+        self.plan = plan
         self.parent = parent
         self.visible: dict[str | None, RecordedTensor] = {}
         # Path of the Record or Apply that is being called as a module, so that it need not search for itself.
@@ -102,7 +104,7 @@ class Frame:
         found: dict[str, None] = {}
         frame: Frame | None = self
         while frame is not None:
-            found.update((name, None) for name in frame.block.plan.names.values())
+            found.update((name, None) for name in frame.plan.names.values())
             found.update((name, None) for name in frame.visible if name)
             frame = frame.parent
         return list(found)

@@ -185,11 +185,20 @@ def children_of(container: nn.Sequential) -> tuple[nn.Module, ...]:
     return tuple(container._modules.values())
 
 
+def runs_in_order(module: nn.Module) -> bool:
+    """Say whether a module is a plain nn.Sequential: no block of ours, no subclass with a ``forward`` of its own."""
+    return (
+        isinstance(module, nn.Sequential)
+        and not isinstance(module, Scope)
+        and type(module).forward is nn.Sequential.forward
+    )
+
+
 def attention_path(module: nn.Module, path: str) -> str:
     """Return the path of the self-attention that a layer is, or that plain nn.Sequentials in it hold, or ""."""
     if isinstance(module, nn.MultiheadAttention):
         return path
-    if isinstance(module, Scope) or type(module).forward is not nn.Sequential.forward:
+    if not runs_in_order(module):
         return ""
     found = (attention_path(child, f"{path}.{key}") for key, child in module.named_children())
     return next((inner for inner in found if inner), "")
@@ -197,11 +206,8 @@ def attention_path(module: nn.Module, path: str) -> str:
 
 def is_transparent(module: nn.Module) -> bool:
     """Say whether a module is a plain nn.Sequential that holds a Record or Apply of the scope around it."""
-    return (
-        isinstance(module, nn.Sequential)
-        and not isinstance(module, Scope)
-        and type(module).forward is nn.Sequential.forward
-        and any(isinstance(child, Record | Apply) or is_transparent(child) for child in module.children())
+    return runs_in_order(module) and any(
+        isinstance(child, Record | Apply) or is_transparent(child) for child in module.children()
     )
 
 

@@ -80,8 +80,9 @@ class Record(nn.Module):
                 remember_alone(self, x)
             return x
         path, frame.path = frame.path, None
-        frame.show(self, frame.block.name_of(self), x, path or "")
-        if path is None and id(self) in frame.block.plan.guarded:
+        name = frame.plan.names.get(id(self)) or self.name or ""
+        frame.show(self, name, x, path or "")
+        if path is None and id(self) in frame.plan.guarded:
             # Called by a container, which does not watch the in-place layers that follow: give them a copy.
             return cast("Tensor", copied(x))
         return x

@@ -43,7 +43,7 @@ def run(block: ResidualSequential, plan: Plan, x: Any) -> Any:  # noqa: C901 - o
     outer_block = getattr(_context, "current_sequential", None)
     _context.current_sequential = block
     # Only where somebody looks a tensor up by name.
-    frame = _open_frame(block) if plan.publishes else None
+    frame = _open_frame(block, plan) if plan.publishes else None
     try:
         for step in plan.steps:
             call = step.call
@@ -92,7 +92,7 @@ def run_watched(
     extras: list[Any] = []
     outer_block = getattr(_context, "current_sequential", None)
     _context.current_sequential = block
-    frame = _open_frame(block)
+    frame = _open_frame(block, plan)
     values: list[Any] = [None] * len(plan.places)
     position = 0
     try:
@@ -130,9 +130,9 @@ def _locate(error: ResidualError, step: Step | None, plan: Plan) -> None:
     error.enter(step.path)
 
 
-def _open_frame(block: ResidualSequential) -> Frame:
+def _open_frame(block: ResidualSequential, plan: Plan) -> Frame:
     """Make a frame for this call and put it where modules inside can find it."""
-    frame = _context.frame = Frame(block, getattr(_context, "frame", None))
+    frame = _context.frame = Frame(block, plan, getattr(_context, "frame", None))
     return frame
 
 

@@ -197,10 +197,6 @@ class ResidualSequential(Scope):
             ],
         }
 
-    def name_of(self, record: Record) -> str:
-        """Return the name under which a Record saves in this block."""
-        return self.plan.names.get(id(record)) or record.name or ""
-
     # ------------------------------------------------------------------ editing
 
     def _edited(self, *, sizes: bool = True) -> None:
