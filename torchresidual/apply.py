@@ -129,16 +129,19 @@ class Apply(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Combine ``x`` with the tensor that the forward now running has recorded."""
-        entry = self.find_recorded(current_frame())
-        if entry.version != version_of(entry.tensor):
-            raise InPlaceError(
-                f"a layer changed the tensor recorded as {entry.name!r} in place; let it make a new tensor",
-                subject=repr(self),
-            )
+        name = ""
         try:
+            entry = self.find_recorded(current_frame())
+            name = entry.name
+            if entry.version != version_of(entry.tensor):
+                raise InPlaceError(
+                    f"a layer changed the tensor recorded as {name!r} in place; let it make a new tensor "
+                    "(x = x + 1, not x += 1)",
+                    subject=repr(self),
+                )
             result: Tensor = self.combine(x, entry.tensor, entry.record.need_projection)
         except ResidualError as error:
-            error.origin, error.record = self, entry.name
+            error.origin, error.record = self, name
             raise
         return result
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import Tensor
 
+from torchresidual.blame import complete
 from torchresidual.errors import ConfigurationError, InPlaceError, ResidualError, StructureError
-from torchresidual.frame import Frame, _context
+from torchresidual.frame import Frame, _context, current_frame
 from torchresidual.inplace import Writes
 from torchresidual.memory import copied, shares_memory, version_of
 from torchresidual.plan import Call
@@ -64,7 +65,8 @@ def run(block: ResidualSequential, plan: Plan, x: Any) -> Any:  # noqa: C901 - o
             if step.releases:
                 _release(step, plan, values, frame)
     except ResidualError as error:
-        _locate(error, step, plan)
+        if step is not None:
+            complete(error, plan, step, block)
         raise
     finally:
         _context.current_sequential = outer_block
@@ -101,33 +103,15 @@ def run_watched(
             try:
                 x = split_extras(_call_watched(step, plan, frame, values, x, arguments), extras)
             except ResidualError as error:
-                _locate(error, step, plan)
+                complete(error, plan, step, block)
                 raise
-            last = step.end if step.call is _ENTER else position
-            for done in plan.steps[position : last + 1]:
-                if done.call is _RECORD and done.kept:
-                    entry = frame.visible.get(plan.places[done.place].name)
-                    values[done.place] = None if entry is None else entry.tensor
-                _release(done, plan, values, frame)
-            position = last + 1
+            end = step.end if step.call is _ENTER else position
+            _note_ended(plan.steps[position : end + 1], plan, values, frame)
+            position = end + 1
     finally:
         _context.current_sequential = outer_block
         _context.frame = frame.parent
     return (x, extras) if extras else x
-
-
-def _locate(error: ResidualError, step: Step | None, plan: Plan) -> None:
-    """Say in an error where in this block it comes from, and which Record an Apply was reading."""
-    if step is None:
-        return
-    if step.call is _APPLY and not error.path:
-        error.record = plan.places[step.place].name
-    if error.origin is not None:
-        # An Apply inside a layer of the user's own: the layers in between raise nothing themselves.
-        inside = (path for path, module in step.module.named_modules() if module is error.origin)
-        error.enter(next(inside, ""))
-        error.origin = None
-    error.enter(step.path)
 
 
 def _open_frame(block: ResidualSequential, plan: Plan) -> Frame:
@@ -141,7 +125,7 @@ def _run_rare(step: Step, plan: Plan, values: list[Any], x: Any, extras: list[An
     if step.call is _SEARCH:
         return step.module(x)
     if step.call is _GUARDED:
-        x = _call_guarded(step, plan, values, x, {})
+        x = _call_guarded(step, plan, values, current_frame(), x, {})
     elif step.call is _ATTENTION:
         x = _call_attention(step, x, {})
     # Inside a nested container a tuple goes on whole, as in any nn.Sequential; at its end it is taken apart.
@@ -153,7 +137,9 @@ def _call_watched(
 ) -> Any:
     """Call what stands at a step as a module, so that its hooks run."""
     if step.call is _GUARDED:
-        return _call_guarded(step, plan, values, x, arguments)
+        return _call_guarded(step, plan, values, frame, x, arguments)
+    if step.call is _ENTER:
+        return step.module(_shielded(step, plan, values, frame, x))
     if step.call not in (_RECORD, _APPLY, _SEARCH):
         return _call_layer(step, x, arguments)
     frame.path = step.path
@@ -161,6 +147,33 @@ def _call_watched(
         return step.module(x)
     finally:
         frame.path = None
+
+
+def _shielded(enter: Step, plan: Plan, values: list[Any], frame: Frame, x: Any) -> Any:
+    """Return what a container that is called as a whole may take: a copy where it would write into a record."""
+    steps = plan.steps
+    position = next(i for i, step in enumerate(steps) if step is enter)
+    for step in steps[position : enter.end]:
+        if step.call is _ATTENTION:
+            _refuse_attention(step)
+        if step.call is _GUARDED and _must_copy(step, _live_values(step, plan, values, frame), x):
+            return copied(x)
+    return x
+
+
+def _note_ended(ended: list[Step], plan: Plan, values: list[Any], frame: Frame) -> None:
+    """Bring places up to date after modules that recorded and read by name."""
+    released = {place for step in ended for place in step.releases}
+    recorded = [step for step in ended if step.call is _RECORD and step.place not in released]
+    for step in recorded:
+        if step.kept:
+            values[step.place] = frame.visible[plan.places[step.place].name].tensor
+    # A Record that stands in several places may have run anew: what is visible is its latest tensor.
+    anew = {id(step.module) for step in recorded}
+    for place in released:
+        values[place] = None
+        if id(plan.places[place].record) not in anew:
+            frame.forget(plan.places[place])
 
 
 def _release(step: Step, plan: Plan, values: list[Any], frame: Frame | None) -> None:
@@ -179,34 +192,51 @@ def _call_layer(step: Step, x: Any, arguments: Arguments) -> Any:
 
 def _call_attention(step: Step, x: Any, keywords: dict[str, Any]) -> Any:
     """Call self-attention: x is query, key and value, unless keywords bring others."""
-    if step.attention != step.path:
-        error = StructureError(
-            "a plain nn.Sequential calls it with x alone, but attention wants query, key and value; put it directly "
-            "into the block, or into a nested ResidualSequential",
-            subject="MultiheadAttention",
-        )
-        error.enter(step.attention.removeprefix(step.path).removeprefix("."))
-        raise error
+    if step.attention != step.path or not step.key:
+        _refuse_attention(step)
     keywords = {"need_weights": False, **keywords}
     key = keywords.pop("key", x)
     return step.module(x, key, keywords.pop("value", key), **keywords)
 
 
-def _call_guarded(step: Step, plan: Plan, values: list[Any], x: Any, arguments: Arguments) -> Any:
-    """Call a layer that may write into its input, so that no recorded tensor changes."""
-    live = [(place, values[place]) for place in step.live if values[place] is not None]
-    versions = [version_of(value) for _, value in live]
+def _refuse_attention(step: Step) -> NoReturn:
+    error = StructureError(
+        "a plain nn.Sequential calls it with x alone, but attention wants query, key and value; put it directly "
+        "into the block, or into a nested ResidualSequential",
+        subject="MultiheadAttention",
+    )
+    error.origin = step.module.get_submodule(step.attention.removeprefix(step.path).removeprefix("."))
+    raise error
+
+
+def _live_values(step: Step, plan: Plan, values: list[Any], frame: Frame | None) -> list[tuple[str, Any]]:
+    """Return the recorded tensors, with their names, that are still needed while a step runs."""
+    live = [(plan.places[place].name, values[place]) for place in step.live if values[place] is not None]
+    if plan.publishes and frame is not None:
+        # Those of Records inside layers of the user's own: no plan knows when they are read.
+        live += [(e.name, e.tensor) for e in frame.visible.values() if id(e.record) not in plan.names]
+    return live
+
+
+def _must_copy(step: Step, live: list[tuple[str, Any]], x: Any) -> bool:
+    """Say whether a step's input needs a copy: it would be written over, or nobody could tell that it was."""
     in_place = step.writes is Writes.IN_PLACE
-    if any(
-        (in_place or version is None) and shares_memory(x, value)
-        for version, (_, value) in zip(versions, live, strict=True)
-    ):
+    return any((in_place or version_of(value) is None) and shares_memory(x, value) for _, value in live)
+
+
+def _call_guarded(
+    step: Step, plan: Plan, values: list[Any], frame: Frame | None, x: Any, arguments: Arguments
+) -> Any:
+    """Call a layer that may write into its input, so that no recorded tensor changes."""
+    live = _live_values(step, plan, values, frame)
+    if _must_copy(step, live, x):
         x = copied(x)
+    versions = [version_of(value) for _, value in live]
     output = _call_layer(step, x, arguments)
-    for version, (place, value) in zip(versions, live, strict=True):
+    for version, (name, value) in zip(versions, live, strict=True):
         if version_of(value) != version:
             raise InPlaceError(
-                f"it changed the tensor recorded as {plan.places[place].name!r} in place; let it make a new tensor "
+                f"it changed the tensor recorded as {name!r} in place; let it make a new tensor "
                 "(x = x + 1, not x += 1)",
                 subject=type(step.module).__name__,
             )

@@ -130,7 +130,11 @@ class ResidualSequential(Scope):
             Linear(in_features=4, out_features=8, bias=True)
         """
         modes = [(module, module.training) for module in self.modules()]
-        buffers = [(buffer, buffer.clone()) for buffer in self.buffers() if not nn.parameter.is_lazy(buffer)]
+        buffers = [
+            (buffer, buffer.clone(), buffer._version)
+            for buffer in self.buffers()
+            if not (nn.parameter.is_lazy(buffer) or buffer.is_inference())
+        ]
         devices = {tensor.device for tensor in self.parameters() if tensor.device.type == "cuda"}
         self.eval()
         try:
@@ -140,8 +144,11 @@ class ResidualSequential(Scope):
             for module, training in modes:
                 module.training = training
             with torch.no_grad():
-                for buffer, value in buffers:
-                    buffer.copy_(value)
+                for buffer, value, version in buffers:
+                    if (
+                        buffer._version != version
+                    ):  # writing would count as a change to a graph that has saved it
+                        buffer.copy_(value)
         return self
 
     # ------------------------------------------------------------------ looking
