@@ -27,7 +27,7 @@ _LAYER, _GUARDED, _ATTENTION, _RECORD = Call.LAYER, Call.GUARDED, Call.ATTENTION
 _APPLY, _SEARCH, _ENTER = Call.APPLY, Call.SEARCH, Call.ENTER
 
 
-def run(block: ResidualSequential, plan: Plan, x: Any) -> Any:  # noqa: C901 - one branch a kind of step: a function each would cost a call for every layer
+def run(block: ResidualSequential, plan: Plan, x: Any) -> Any:  # noqa: C901, PLR0912 - one branch a kind of step: a function each would cost a call for every layer
     """Run a block that no hook watches: recorded tensors are written and read by position.
 
     Args:

@@ -1,0 +1,56 @@
+"""Complete an error on its way out of a block: where it happened, and what the layers around it suggest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from torchresidual.errors import ResidualError, ShapeError
+from torchresidual.plan import Call
+from torchresidual.wrappers import RecurrentWrapper
+
+if TYPE_CHECKING:
+    from torchresidual.plan import Plan, Step
+
+
+def complete(error: ResidualError, plan: Plan, step: Step, block: nn.Module) -> None:
+    """Put the place of a step in front of an error's path, and advice behind its reason.
+
+    Args:
+        error: What was raised while the step ran.
+        plan: The plan of the block.
+        step: The step.
+        block: The block; to the blocks around it, the error comes from there.
+    """
+    if step.call is Call.APPLY and not error.path:
+        error.record = plan.places[step.place].name
+    if isinstance(error, ShapeError) and step.call in (Call.APPLY, Call.SEARCH):
+        error.reason += _advice_on(_layer_before(plan, step))
+    # From inside a container that was called as a whole, or a layer of the user's own.
+    inside = (path for path, module in step.module.named_modules() if module is error.origin)
+    error.enter(next(inside, ""))
+    error.enter(step.path)
+    error.origin = block
+
+
+def _layer_before(plan: Plan, step: Step) -> nn.Module | None:
+    """Return the layer whose output reaches a step."""
+    position = next(i for i, one in enumerate(plan.steps) if one is step)
+    layers = (one.module for one in reversed(plan.steps[:position]) if one.call in (Call.LAYER, Call.GUARDED))
+    return next(layers, None)
+
+
+def _advice_on(layer: nn.Module | None) -> str:
+    """Say which hidden size fits, where a bidirectional layer has doubled the features."""
+    if isinstance(layer, RecurrentWrapper):
+        layer = layer.module
+    if not (isinstance(layer, nn.RNNBase) and layer.bidirectional and not layer.proj_size):
+        return ""
+    wanted, width = layer.input_size, 2 * layer.hidden_size
+    if wanted == width or wanted % 2:
+        return ""
+    return (
+        f"; the bidirectional {type(layer).__name__} gives 2 x {layer.hidden_size} = {width} features, with "
+        f"hidden_size={wanted // 2} it gives {wanted}"
+    )
