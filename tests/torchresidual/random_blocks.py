@@ -24,13 +24,16 @@ def linear(inputs: int = FEATURES) -> nn.Linear:
     return nn.Linear(inputs, FEATURES, dtype=torch.float64)
 
 
-LAYERS: tuple[Callable[[], nn.Module], ...] = (
-    linear,
-    nn.Tanh,
-    nn.Identity,
+IN_PLACE: tuple[Callable[[], nn.Module], ...] = (
     lambda: nn.Hardswish(inplace=True),
-    lambda: nn.LeakyReLU(0.3, inplace=True),
-    lambda: nn.Sequential(nn.Identity(), nn.Sequential(nn.Flatten(1)), nn.SiLU(inplace=True)),
+    lambda: nn.SiLU(inplace=True),
+    lambda: nn.Sequential(nn.Identity(), nn.Sequential(nn.Flatten(1)), nn.Mish(inplace=True)),
+)
+LAYERS: tuple[Callable[[], nn.Module], ...] = (
+    *IN_PLACE,
+    linear,
+    nn.GELU,
+    nn.Identity,
     lambda: nn.LayerNorm(FEATURES, dtype=torch.float64),
     lambda: nn.Dropout(0.0),
 )
@@ -74,8 +77,12 @@ def applies(draw: st.DrawFn) -> nn.Module:
 
 
 @st.composite
-def children(draw: st.DrawFn, depth: int = 2) -> list[nn.Module]:
-    """Layers in order, nested containers among them, some of them the same object again."""
+def children(draw: st.DrawFn, depth: int = 2, *, in_place: bool = True) -> list[nn.Module]:
+    """Layers in order, nested containers among them, some of them the same object again.
+
+    Layers of the user's own hold no in-place layers: torchresidual does not know what those write into.
+    """
+    allowed = [layer for layer in LAYERS if in_place or layer not in IN_PLACE]
     layers: list[nn.Module] = []
     for kind in draw(st.lists(st.sampled_from("rrllaaanpcs"), min_size=1, max_size=7)):
         if kind == "r":
@@ -86,9 +93,9 @@ def children(draw: st.DrawFn, depth: int = 2) -> list[nn.Module]:
             layers.append(draw(st.sampled_from(layers)))
         elif kind in "npc" and depth:
             container = {"n": ResidualSequential, "p": nn.Sequential, "c": InOrder}[kind]
-            layers.append(container(*draw(children(depth - 1))))
+            layers.append(container(*draw(children(depth - 1, in_place=in_place and kind != "c"))))
         else:
-            layers.append(draw(st.sampled_from(LAYERS))())
+            layers.append(draw(st.sampled_from(allowed))())
     return layers
 
 

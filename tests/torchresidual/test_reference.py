@@ -149,7 +149,7 @@ def edited(block: ResidualSequential, edit: Edit) -> ResidualSequential:  # noqa
     elif kind == "setattr" and index:
         setattr(block, str(index), layer)
     elif kind == "extend":
-        block.extend([layer, nn.Tanh()])
+        block.extend([layer, nn.GELU()])
     elif kind == "pop" and last > 1:
         block.pop(last)
     elif kind == "plus":

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from hypothesis import settings
+from hypothesis import Phase, settings
 from torch import Tensor, nn
 
 from torchresidual import Apply, Record
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # The same examples on every run and machine; how long one takes is nobody's business.
-DETERMINISTIC = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+DETERMINISTIC = settings(
+    derandomize=True, deadline=None, database=None, max_examples=150, phases=(Phase.generate, Phase.shrink)
+)
 
 
 class Doubled(nn.Module):
