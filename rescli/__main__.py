@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 
 def main() -> int:
@@ -11,6 +12,8 @@ def main() -> int:
     Returns:
         The exit code, for ``sys.exit``.
     """
+    # torch says so where NumPy is not installed, and rescli does not need it.
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     try:
         # Here, not above: Ctrl-C while this is imported ends as quietly as later.
         from rescli.cli.app import run  # noqa: PLC0415

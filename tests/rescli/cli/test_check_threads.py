@@ -119,7 +119,9 @@ def test_a_harmless_module_ends_with_0_and_its_prints_stay_out_of_the_result(res
     ended = rescli("check-threads", "net.py", "--format", "json")
     assert ended.code == 0
     assert [row["status"] for row in rows(ended.out)] == ["warn", "pass", "pass", "pass"]
-    assert set(ended.err.split()) == {"called"}
+    # Threads print at the same time: a line may be torn, but every word comes from the module.
+    assert "called" in ended.err
+    assert ended.err.replace("called", "").strip() == ""
 
 
 @pytest.mark.parametrize("name", ["basic", "projection"])
