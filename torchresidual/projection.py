@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from torch.nn.parameter import UninitializedParameter, is_lazy
 from torchresidual.errors import ShapeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # Settling sizes is the only write that a forward may do. The lock belongs to the library: a lock on a module would
 # make it impossible to pickle, and first calls are rare.
@@ -102,8 +102,6 @@ class Bridge:
 class Gate(nn.Module):
     """One gate of a highway: a layer whose bias starts at a chosen value, also after ``reset_parameters``."""
 
-    start: float
-
     def __init__(self, *args: Any, start: float, **kwargs: Any) -> None:
         self.start = start
         super().__init__(*args, **kwargs)
@@ -172,6 +170,16 @@ class Unsettled(nn.Module):
         """Refuse: an Apply settles its layers before it calls them."""
         raise ShapeError("its sizes are not known yet; run the block once, or materialize(example)")
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Unsettled:
+        """Move as the settled layer would; torch itself turns an uninitialized parameter on meta into an empty one."""
+        unsettled = {name: p for name, p in self._parameters.items() if p is not None and is_lazy(p)}
+        for name in unsettled:
+            self._parameters[name] = None
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it so
+        for name, parameter in unsettled.items():
+            self._parameters[name] = _moved(parameter, fn)
+        return self
+
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         for name, parameter in self._parameters.items():
             if parameter is not None:  # an uninitialized one cannot be detached
@@ -204,6 +212,17 @@ class Unsettled(nn.Module):
             parameter = self._parameters[name]
             if isinstance(parameter, UninitializedParameter):
                 parameter.data = parameter.data.to(dtype=dtype, device=device)
+
+
+def _moved(parameter: nn.Parameter, fn: Callable[[Tensor], Tensor]) -> nn.Parameter:
+    """Return an uninitialized parameter as ``fn`` moves tensors: the same object, where a tensor can stay the same."""
+    with torch.no_grad():
+        moved = fn(torch.empty(0, dtype=parameter.dtype, device=parameter.device))
+    if torch._has_compatible_shallow_copy_type(parameter.data, moved):
+        parameter.data = moved
+        return parameter
+    fresh: Any = UninitializedParameter  # torch's stub lacks its arguments
+    return cast("nn.Parameter", fresh(parameter.requires_grad, moved.device, moved.dtype))
 
 
 def build(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from torchresidual.apply import Apply
-from torchresidual.layout import Stream, Variable, after
+from torchresidual.layout import LAST, Stream, Variable, after
 from torchresidual.operations import OPERATIONS
 from torchresidual.plan import Scope, automatic_names, direct_markers
 from torchresidual.projection import (
@@ -190,7 +190,8 @@ def _equip_projection(skip: _Skip, form: Form | None) -> None:
     if not skip.record.need_projection:
         apply.projection_layer = None
         return
-    stride = stream.stride_since(source)
+    # Nothing strides over features in the last dimension, whatever stands between.
+    stride = () if form == LAST == source.form.value else stream.stride_since(source)
     follows = _follows(apply, form)
     if follows and source.size.same_as(stream.size) and stride == ():
         apply.projection_layer = None
