@@ -36,7 +36,7 @@ def assert_same_as_reference(block: ResidualSequential) -> None:
             interpret(block, x)
         return
     expected = interpret(block, x)
-    torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-7)
     if not expected.requires_grad:
         assert not got.requires_grad
         return
@@ -47,7 +47,7 @@ def assert_same_as_reference(block: ResidualSequential) -> None:
     for one, other in zip(found, wanted, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
-            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
     assert torch.equal(y, an_input()), "the caller's tensor was changed"
 
 
@@ -92,7 +92,7 @@ def test_inference_mode_changes_no_result(block: ResidualSequential, hooked: boo
             with pytest.raises(NothingRecordedError):
                 interpret(block, an_input())
             return
-        torch.testing.assert_close(got, interpret(block, an_input()), rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(got, interpret(block, an_input()), rtol=1e-6, atol=1e-7)
 
 
 @DETERMINISTIC

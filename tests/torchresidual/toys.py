@@ -124,6 +124,18 @@ def projection_of(block: nn.Module, number: int = 0) -> nn.Module | None:
     return apply_in(block, number).projection_layer
 
 
+def gates_of(block: nn.Module, number: int = 0) -> tuple[nn.Module, nn.Module]:
+    """Return transform gate and carry gate of the block's Apply of that number."""
+    gates = apply_in(block, number).gate_layer
+    assert gates is not None
+    return gates.get_submodule("transform_gate"), gates.get_submodule("carry_gate")
+
+
+def layer_of(block: nn.Module, path: str) -> Callable[..., Tensor]:
+    """Return a layer by its path, to be called."""
+    return block.get_submodule(path)
+
+
 def twin(block: nn.Module) -> nn.Module:
     """Return a copy with the same parameters."""
     return copy.deepcopy(block)
