@@ -23,6 +23,7 @@ from torchresidual.errors import (
     UnsettledError,
 )
 from torchresidual.plan import Edge
+from torchresidual.script import ResidualSequentialScript
 from torchresidual.wrappers import RecurrentWrapper
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "RecurrentWrapper",
     "ResidualError",
     "ResidualSequential",
+    "ResidualSequentialScript",
     "ShapeError",
     "StateError",
     "StructureError",

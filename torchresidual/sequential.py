@@ -290,6 +290,12 @@ class ResidualSequential(Scope):
     def __rmul__(self, other: int) -> ResidualSequential:
         return self * other
 
+    def __prepare_scriptable__(self) -> nn.Module:
+        """Hand ``torch.jit.script`` the sibling that it can compile."""
+        from torchresidual.script import ResidualSequentialScript  # noqa: PLC0415 - it imports this module
+
+        return ResidualSequentialScript(self)
+
     # ------------------------------------------------------------------ copies
 
     def __getstate__(self) -> dict[str, Any]:
