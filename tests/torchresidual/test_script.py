@@ -37,10 +37,7 @@ def linear(operation: str, **keywords: Any) -> ResidualSequential:  # noqa: ANN4
 
 
 BLOCKS: dict[str, tuple[Callable[[], ResidualSequential], tuple[int, ...]]] = {
-    **{
-        name: (lambda name=name: linear(name), (4, 8))
-        for name in ("add", "concat", "multiply", "gated", "highway")
-    },
+    **{name: (partial(linear, name), (4, 8)) for name in ("add", "concat", "multiply", "gated", "highway")},
     "float alpha and scale": (lambda: linear("gated", alpha=0.3, scale=2.0), (4, 8)),
     "learned alpha": (lambda: linear("add", alpha=LearnableAlpha(0.3)), (4, 8)),
     "learned alpha in log space": (lambda: linear("multiply", alpha=LearnableAlpha(0.01, 1e-4, 1.0)), (4, 8)),
