@@ -35,10 +35,10 @@ def complete(error: ResidualError, plan: Plan, step: Step, block: nn.Module) -> 
 
 
 def _layer_before(plan: Plan, step: Step) -> nn.Module | None:
-    """Return the layer whose output reaches a step."""
+    """Return the layer that decides how many features reach a step; activations and dropout do not."""
     position = next(i for i, one in enumerate(plan.steps) if one is step)
     layers = (one.module for one in reversed(plan.steps[:position]) if one.call in (Call.LAYER, Call.GUARDED))
-    return next(layers, None)
+    return next((layer for layer in layers if any(True for _ in layer.parameters())), None)
 
 
 def _advice_on(layer: nn.Module | None) -> str:

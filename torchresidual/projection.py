@@ -172,9 +172,11 @@ class Unsettled(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Unsettled:
         """Move as the settled layer would; torch itself turns an uninitialized parameter on meta into an empty one."""
-        unsettled = {name: p for name, p in self._parameters.items() if p is not None and is_lazy(p)}
-        for name in unsettled:
-            self._parameters[name] = None
+        unsettled: dict[str, nn.Parameter] = {}
+        for name, parameter in self._parameters.items():
+            if isinstance(parameter, UninitializedParameter):
+                unsettled[name] = parameter
+                self._parameters[name] = None
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it so
         for name, parameter in unsettled.items():
             self._parameters[name] = _moved(parameter, fn)
