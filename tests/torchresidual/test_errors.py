@@ -1,0 +1,200 @@
+"""Every error names the place in the block, the record, the shapes, and what to type."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.torchresidual.toys import InOrder, Unknown
+from torchresidual import (
+    Apply,
+    ConfigurationError,
+    InPlaceError,
+    OutsideBlockError,
+    Record,
+    RecurrentWrapper,
+    ResidualError,
+    ResidualSequential,
+    ShapeError,
+    StateError,
+    StructureError,
+    UnknownRecordError,
+    UnsettledError,
+)
+
+
+def message_of(block: nn.Module, x: Tensor, *, hooked: bool = False) -> str:
+    if hooked:
+        for module in block.modules():
+            module.register_forward_hook(lambda *_: None)
+    with pytest.raises(ResidualError) as caught:
+        block(x)
+    return str(caught.value)
+
+
+def assert_says(message: str, *parts: str) -> None:
+    for part in parts:
+        assert part in message, f"{part!r} is not in {message!r}"
+
+
+@pytest.mark.parametrize("hooked", [False, True], ids=["", "hooked"])
+class TestShapes:
+    """Recorded and current tensor that do not fit."""
+
+    def test_x_is_never_grown_by_broadcasting(self, hooked: bool) -> None:
+        message = message_of(
+            ResidualSequential(Record(), nn.Linear(8, 1), Apply()), torch.zeros(4, 8), hooked=hooked
+        )
+        assert_says(
+            message,
+            "Apply(operation='add', record_name=None, alpha=1.0) at '2'",
+            "'record_1'",
+            "x would be grown by broadcasting",
+            "recorded (4, 8), current (4, 1)",
+            "set need_projection=True in the Record",
+        )
+
+    @pytest.mark.parametrize("operation", ["add", "multiply", "gated", "highway"])
+    def test_a_strided_convolution_without_projection_is_refused(self, operation: str, hooked: bool) -> None:
+        block = ResidualSequential(Record(name="s"), nn.Conv2d(64, 128, 3, 2, 1), Apply(operation, "s"))
+        message = message_of(block, torch.zeros(2, 64, 56, 56), hooked=hooked)
+        assert_says(message, "at '2'", "'s'", "(2, 64, 56, 56)", "(2, 128, 28, 28)", "need_projection=True")
+
+    def test_a_doubled_hidden_size_is_explained(self, hooked: bool) -> None:
+        lstm = nn.LSTM(10, 10, bidirectional=True, batch_first=True)
+        for layer in (lstm, RecurrentWrapper(lstm)):
+            block = ResidualSequential(Record(), layer, nn.Dropout(0.1), Apply())
+            message = message_of(block, torch.zeros(2, 5, 10), hooked=hooked)
+            assert_says(message, "(2, 5, 10)", "(2, 5, 20)", "need_projection=True")
+            assert_says(message, "2 x 10 = 20 features", "hidden_size=5 it gives 10")
+
+    def test_more_dimensions_do_not_grow_x(self, hooked: bool) -> None:
+        class Drops(nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                return x[0]
+
+        message = message_of(ResidualSequential(Record(), Drops(), Apply()), torch.zeros(1, 4), hooked=hooked)
+        assert_says(message, "x would be grown by broadcasting", "recorded (1, 4), current (4,)")
+
+    def test_concat_says_which_input_would_fit(self, hooked: bool) -> None:
+        block = ResidualSequential(
+            Record(name="skip"),
+            nn.Conv2d(3, 6, 3, 2, 1),
+            nn.ConvTranspose2d(6, 3, 2, 2),
+            nn.Conv2d(3, 3, 2),
+            Apply("concat", "skip"),
+        )
+        message = message_of(block, torch.zeros(2, 3, 16, 16), hooked=hooked)
+        assert_says(
+            message,
+            "at '4'",
+            "'skip'",
+            "x (2, 3, 15, 15) with recorded (2, 3, 16, 16)",
+            "16 was recorded and 15 came back: an input for which it is 15 fits",
+            "dim=",
+        )
+
+    def test_alpha_and_scale_must_broadcast_to_x(self, hooked: bool) -> None:
+        for name in ("alpha", "scale"):
+            apply = Apply("add", "r", **{name: torch.ones(2, 4)})  # type: ignore[arg-type]  # one of the two
+            message = message_of(ResidualSequential(Record(name="r"), apply), torch.zeros(4), hooked=hooked)
+            assert_says(message, "at '1'", f"{name} of shape (2, 4) does not broadcast to x (4,)")
+
+    def test_what_is_no_tensor_is_named(self, hooked: bool) -> None:
+        class Texts(nn.Module):
+            def forward(self, _: Tensor) -> str:
+                return "text"
+
+        message = message_of(
+            ResidualSequential(Record(name="r"), Texts(), Apply()), torch.zeros(4), hooked=hooked
+        )
+        assert_says(message, "at '2'", "found Tensor at the Record and str here")
+
+
+@pytest.mark.parametrize("hooked", [False, True], ids=["", "hooked"])
+class TestPaths:
+    """The place of an error, from the outermost block on."""
+
+    @pytest.mark.parametrize(
+        ("block", "path"),
+        [
+            (lambda bad: ResidualSequential(Record(), bad), "1"),
+            (lambda bad: ResidualSequential(Record(), nn.Sequential(nn.Identity(), bad)), "1.1"),
+            (lambda bad: ResidualSequential(Record(), nn.Sequential(nn.Sequential(bad))), "1.0.0"),
+            (lambda bad: ResidualSequential(Record(), ResidualSequential(nn.Identity(), bad)), "1.1"),
+            (lambda bad: ResidualSequential(Record(), InOrder(nn.Identity(), bad)), "1.layers.1"),
+            (lambda bad: ResidualSequential(Record(), InOrder(ResidualSequential(bad))), "1.layers.0.0"),
+            (lambda bad: ResidualSequential(nn.Sequential(ResidualSequential(Record(), bad))), "0.0.1"),
+            (
+                lambda bad: ResidualSequential(Record(), Unknown(nn.Sequential(ResidualSequential(bad)))),
+                "1.inner.0.0",
+            ),
+        ],
+    )
+    def test_an_apply_without_its_record_is_found(self, block: object, path: str, hooked: bool) -> None:
+        assert callable(block)
+        message = message_of(block(Apply(record_name="missing")), torch.zeros(2), hooked=hooked)
+        assert_says(
+            message, "Apply(operation='add', record_name='missing', alpha=1.0)", f"at '{path}'", "'record_1'"
+        )
+
+    def test_a_shape_in_a_container_is_found(self, hooked: bool) -> None:
+        for container in (nn.Sequential, InOrder):
+            block = ResidualSequential(Record(), container(nn.Linear(4, 2), Apply()))
+            message = message_of(block, torch.zeros(3, 4), hooked=hooked)
+            inside = "1.1" if container is nn.Sequential else "1.layers.1"
+            assert_says(message, f"at '{inside}'", "'record_1'", "recorded (3, 4), current (3, 2)")
+
+    def test_names_of_an_ordered_dict_are_used(self, hooked: bool) -> None:
+        block = ResidualSequential()
+        block.add_module("start", Record())
+        block.add_module("end", Apply(record_name="missing"))
+        assert_says(message_of(block, torch.zeros(2), hooked=hooked), "at 'end'")
+
+
+def test_the_path_is_the_same_at_a_second_try() -> None:
+    block = ResidualSequential(Record(), ResidualSequential(Apply(record_name="missing")))
+    assert message_of(block, torch.zeros(2)) == message_of(block, torch.zeros(2))
+
+
+WRONG: tuple[tuple[type[nn.Module], dict[str, object], str], ...] = (
+    (Apply, {"record_name": ""}, "record_name must be a non-empty string or None, found ''"),
+    (Apply, {"record_name": 3}, "record_name must be a non-empty string or None, found 3"),
+    (Apply, {"alpha": "1"}, "alpha must be a number, a LearnableAlpha, a tensor or a Parameter, found '1'"),
+    (Apply, {"scale": None}, "scale must be a number, a LearnableAlpha, a tensor or a Parameter, found None"),
+    (Apply, {"projection": 3}, "projection must be a module or None, found 3"),
+    (Apply, {"dim": "1"}, "dim must be an integer or None, found '1'"),
+    (Apply, {"dim": True}, "dim must be an integer or None, found True"),
+    (Record, {"name": ""}, "name must be a non-empty string or None, found ''"),
+    (Record, {"name": 3}, "name must be a non-empty string or None, found 3"),
+)
+
+
+@pytest.mark.parametrize(("kind", "arguments", "message"), WRONG)
+def test_arguments_of_the_wrong_kind_are_refused(
+    kind: type[nn.Module], arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)) as caught:
+        kind(**arguments)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_the_tree_of_errors_is_the_one_drawn() -> None:
+    for kind in (StructureError, ShapeError, InPlaceError, UnsettledError, StateError):
+        assert issubclass(kind, ResidualError)
+        assert issubclass(kind, RuntimeError)
+    assert issubclass(ConfigurationError, ResidualError)
+    assert issubclass(ConfigurationError, ValueError)
+    assert issubclass(OutsideBlockError, StructureError)
+    assert issubclass(UnknownRecordError, StructureError)
+
+
+def test_an_error_is_pickled_with_its_message() -> None:
+    block = ResidualSequential(Record(), nn.Linear(4, 2), Apply())
+    with pytest.raises(ShapeError) as caught:
+        block(torch.zeros(3, 4))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own bytes
