@@ -143,7 +143,8 @@ def test_making_replicas_leaves_the_original_as_it_is() -> None:
     block = ResidualSequential(Record(need_projection=True), nn.Linear(3, 5), Apply())
     block(torch.zeros(1, 3))
     plan, projection = block.plan, block[2].projection_layer
-    replicas_of(block, 2)
+    for replica in replicas_of(block, 2):
+        replica(torch.zeros(1, 3))
     assert block.plan is plan
     assert block[2].projection_layer is projection
 
