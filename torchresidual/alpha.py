@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from torchresidual.errors import ConfigurationError
+from torchresidual.tracing import is_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,7 +107,7 @@ class LearnableAlpha(nn.Module):
     def forward(self) -> Tensor:
         """Return the value: a 0-dim tensor in fp32 or wider, inside the bounds."""
         raw: Tensor = self.param
-        if raw.dtype in (torch.float16, torch.bfloat16):
+        if not is_proxy(raw) and raw.dtype in (torch.float16, torch.bfloat16):
             raw = raw.float()
         value = torch.tanh(raw).mul(self._half).add(self._middle)
         if self.use_log_space:

@@ -24,6 +24,7 @@ from torchresidual.frame import Frame, RecordedTensor, current_frame
 from torchresidual.legacy import accept_legacy, modern_state
 from torchresidual.memory import version_of
 from torchresidual.operations import OPERATIONS, Weight
+from torchresidual.tracing import is_proxy
 
 Coefficient = float | LearnableAlpha | Tensor
 
@@ -209,7 +210,8 @@ class Apply(nn.Module):
         """Combine whatever is not two tensors of one shape under plain numbers."""
         if isinstance(x, PackedSequence) or isinstance(r, PackedSequence):
             return self._combine_packed(x, r, need_projection)
-        if not (isinstance(x, Tensor) and isinstance(r, Tensor)):
+        traced = is_proxy(x)  # shapes are not known then, and nothing can be checked
+        if not (traced or (isinstance(x, Tensor) and isinstance(r, Tensor))):
             raise ShapeError(
                 f"needs tensors on both ends of the skip, found {type(r).__name__} at the Record and "
                 f"{type(x).__name__} here",
@@ -223,11 +225,13 @@ class Apply(nn.Module):
         operation = OPERATIONS[self._operation]
         if operation.joins:
             return self._joined(x, r)
-        if r.shape != x.shape:
+        if not traced and r.shape != x.shape:
             self._check_broadcast(x, r, need_projection)
         if operation.weighted is None:
             return gated_by(self, x, r)
         alpha = self._value_of("alpha", x)
+        if traced and isinstance(alpha, float):
+            alpha = torch.tensor(alpha, dtype=torch.float64)  # for a tensor the plain formula is written down
         return operation.weighted(x, r, alpha)
 
     def _value_of(self, name: str, x: Tensor) -> Weight:
@@ -239,7 +243,7 @@ class Apply(nn.Module):
             return value()
         if isinstance(value, numbers.Real):  # assigned after construction
             return float(value)
-        if not _broadcasts(value.shape, x.shape):
+        if not is_proxy(x) and not _broadcasts(value.shape, x.shape):
             raise ShapeError(
                 f"{name} of shape {tuple(value.shape)} does not broadcast to x {tuple(x.shape)}",
                 subject=repr(self),

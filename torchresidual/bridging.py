@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import torch
-from torch import Size, Tensor, nn
-
 from torchresidual.errors import ShapeError, UnsettledError
 from torchresidual.operations import along, highway
 from torchresidual.projection import SETTLING, Bridge, Unsettled, settle
+from torchresidual.tracing import is_compiling, is_proxy
 
 if TYPE_CHECKING:
+    from torch import Size, Tensor, nn
+
     from torchresidual.apply import Apply
 
 
@@ -26,12 +26,28 @@ def feature_dim(apply: Apply, x: Tensor, r: Tensor) -> int:
         apply: Its ``dim`` wins; else what the layers around it told at construction.
         x: The current tensor.
         r: The recorded one. Where nothing told, channels come first only if dimension 1 is what differs.
+
+    Raises:
+        ShapeError: If x has no such dimension.
+        UnsettledError: If only shapes would tell, and there are none while a graph is traced.
     """
-    if apply.dim is not None:
-        return apply.dim
-    if apply.settled_dim is not None:
-        return apply.settled_dim
-    return guessed_dim(x.shape, r.shape)
+    dim = apply.settled_dim if apply.dim is None else apply.dim
+    if is_proxy(x):
+        if dim is not None:
+            return dim
+        raise UnsettledError(
+            "its feature dimension is told by nothing but the shapes of a call; pass dim=",
+            subject=repr(apply),
+        )
+    if dim is None:
+        dim = guessed_dim(x.shape, r.shape)
+    if not -x.dim() <= dim < x.dim():
+        raise ShapeError(
+            f"features lie in dimension {dim}, which is not there: recorded {tuple(r.shape)}, current "
+            f"{tuple(x.shape)}; pass a dim= that is",
+            subject=repr(apply),
+        )
+    return dim
 
 
 def guessed_dim(x: Size, r: Size) -> int:
@@ -59,7 +75,7 @@ def bridged(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
             return r
         layer = settled
     projected = along(layer, r, dim)
-    return projected if projected.shape == x.shape else _cropped(projected, x, dim)
+    return projected if is_proxy(x) or projected.shape == x.shape else _cropped(projected, x, dim)
 
 
 def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
@@ -74,7 +90,7 @@ def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
     # By name: 0.1.0 pickled its gates in an nn.ModuleDict.
     transform_gate, carry_gate = gates.get_submodule("transform_gate"), gates.get_submodule("carry_gate")
     if type(transform_gate) is Unsettled or type(carry_gate) is Unsettled:
-        _refuse_to_settle(apply)
+        _refuse_to_settle(apply, x)
         bridge = Bridge(x.shape[dim], x.shape[dim], _spatial_of(dim, x.dim()))
         for gate in (transform_gate, carry_gate):
             settle(cast("Unsettled", gate), bridge)
@@ -83,7 +99,7 @@ def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
 
 def _settle_projection(apply: Apply, layer: Unsettled, x: Tensor, r: Tensor, dim: int) -> nn.Module | None:
     """Settle a projection from the shapes of a call; None if it turns out that there is nothing to bridge."""
-    _refuse_to_settle(apply)
+    _refuse_to_settle(apply, x)
     bridge = bridge_between(x.shape, r.shape, dim, subject=repr(apply))
     with SETTLING:
         if apply.projection_layer is None:  # another thread found that nothing is needed
@@ -140,7 +156,7 @@ def _stride_between(have: int, want: int, shapes: str, subject: str) -> int:
     # Without padding the branch may be a position shorter than a strided 1x1 convolution: the surplus is cropped.
     for surplus in (0, 1):
         for step in (have // want, -(-have // want)):
-            if step > 1 and (have - 1) // step + 1 == want + surplus:
+            if (have - 1) // step + 1 == want + surplus:
                 return step
     raise ShapeError(
         f"no stride leads from {have} to {want} positions: {shapes}; pass projection=", subject=subject
@@ -165,12 +181,14 @@ def _cropped(projected: Tensor, x: Tensor, dim: int) -> Tensor:
     return projected
 
 
-def _refuse_to_settle(apply: Apply) -> None:
+def _refuse_to_settle(apply: Apply, x: object) -> None:
     """Raise where filling parameters would be lost or would break what is being traced."""
     where = ""
-    if getattr(apply, "_is_replica", False):
+    if is_proxy(x):
+        where = "while torch.fx traces"
+    elif getattr(apply, "_is_replica", False):
         where = "in a DataParallel replica, where it would be lost"
-    elif torch.compiler.is_compiling():
+    elif is_compiling():
         where = "while the block is compiled or exported"
     if where:
         raise UnsettledError(

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from torchresidual.tracing import is_compiling
+
 
 def data_of(value: object) -> Tensor | None:
     """Return the tensor whose memory matters: a PackedSequence's data, or the tensor itself."""
@@ -15,11 +17,11 @@ def data_of(value: object) -> Tensor | None:
 
 
 def shares_memory(value: object, recorded: object) -> bool:
-    """Say whether writing into ``value`` would change ``recorded``."""
+    """Say whether writing into ``value`` would change ``recorded``; while compiling it is taken for granted."""
     a, b = data_of(value), data_of(recorded)
     if a is None or b is None:
         return False
-    return a is b or bool(torch._C._is_alias_of(a, b))  # type: ignore[attr-defined]  # not in the stubs
+    return a is b or is_compiling() or bool(torch._C._is_alias_of(a, b))  # type: ignore[attr-defined]  # not in the stubs
 
 
 def copied(value: object) -> object:
@@ -32,8 +34,8 @@ def copied(value: object) -> object:
 
 
 def version_of(value: object) -> int | None:
-    """Return autograd's count of in-place writes, or None where nobody counts (inference tensors)."""
+    """Return autograd's count of in-place writes, or None where nobody counts: inference tensors, compilers."""
     tensor = data_of(value)
-    if tensor is None or tensor.is_inference():
+    if tensor is None or is_compiling() or tensor.is_inference():
         return None
     return tensor._version

@@ -23,6 +23,8 @@ from torchresidual.wrappers import RecurrentWrapper
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from torchresidual.frame import Frame
+
 
 class Call(IntEnum):
     """How one position of a block is run."""
@@ -162,7 +164,8 @@ def _global_hooks() -> tuple[Mapping[int, Any], ...]:
     )
 
 
-def _hooks_of(module: nn.Module) -> tuple[Mapping[int, Any], ...]:
+def hooks_of(module: nn.Module) -> tuple[Mapping[int, Any], ...]:
+    """Return the dictionaries that hold a module's hooks."""
     return (
         module._forward_hooks,
         module._forward_pre_hooks,
@@ -177,6 +180,15 @@ class Scope(nn.Sequential):
     @property
     def plan(self) -> Plan:
         """The plan of the children as they stand."""
+        raise NotImplementedError
+
+    @property
+    def plain(self) -> bool:
+        """Whether it may be run without being called: no hooks, and no ``forward`` of a subclass."""
+        raise NotImplementedError
+
+    def run_inside(self, x: Any, frame: Frame) -> Any:
+        """Run it inside the forward of an enclosing block, as calling it would."""
         raise NotImplementedError
 
 
@@ -283,7 +295,7 @@ def make_plan(block: nn.Sequential) -> Plan:
     )
     plan.publishes |= bool(plan.free)
     markers = {id(step.module): step.module for step in plan.steps if step.call in _WATCHED}.values()
-    plan.hooks = (*_global_hooks(), *(hooks for marker in markers for hooks in _hooks_of(marker)))
+    plan.hooks = (*_global_hooks(), *(hooks for marker in markers for hooks in hooks_of(marker)))
     return plan
 
 

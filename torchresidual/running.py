@@ -12,6 +12,7 @@ from torchresidual.frame import Frame, _context, current_frame
 from torchresidual.inplace import Writes
 from torchresidual.memory import copied, shares_memory, version_of
 from torchresidual.plan import Call
+from torchresidual.tracing import is_proxy
 from torchresidual.wrappers import split_extras
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _run_rare(step: Step, plan: Plan, values: list[Any], x: Any, extras: list[An
     if step.call is _SEARCH:
         return step.module(x)
     if step.call is _GUARDED:
-        x = _call_guarded(step, plan, values, current_frame(), x, {})
+        x = call_guarded(step, plan, values, current_frame(), x, {})
     elif step.call is _ATTENTION:
         x = _call_attention(step, x, {})
     # Inside a nested container a tuple goes on whole, as in any nn.Sequential; at its end it is taken apart.
@@ -137,11 +138,11 @@ def _call_watched(
 ) -> Any:
     """Call what stands at a step as a module, so that its hooks run."""
     if step.call is _GUARDED:
-        return _call_guarded(step, plan, values, frame, x, arguments)
+        return call_guarded(step, plan, values, frame, x, arguments)
     if step.call is _ENTER:
         return step.module(_shielded(step, plan, values, frame, x))
     if step.call not in (_RECORD, _APPLY, _SEARCH):
-        return _call_layer(step, x, arguments)
+        return call_layer(step, x, arguments)
     frame.path = step.path
     try:
         return step.module(x)
@@ -184,7 +185,7 @@ def _release(step: Step, plan: Plan, values: list[Any], frame: Frame | None) -> 
             frame.forget(plan.places[place])
 
 
-def _call_layer(step: Step, x: Any, arguments: Arguments) -> Any:
+def call_layer(step: Step, x: Any, arguments: Arguments) -> Any:
     """Call a layer with x and its keyword arguments, or self-attention with x three times."""
     keywords = arguments.get(step.key, {})
     return _call_attention(step, x, keywords) if step.attention else step.module(x, **keywords)
@@ -196,7 +197,8 @@ def _call_attention(step: Step, x: Any, keywords: dict[str, Any]) -> Any:
         _refuse_attention(step)
     keywords = {"need_weights": False, **keywords}
     key = keywords.pop("key", x)
-    return step.module(x, key, keywords.pop("value", key), **keywords)
+    output = step.module(x, key, keywords.pop("value", key), **keywords)
+    return output[0] if is_proxy(output) else output  # torch.fx does not say that it is a tuple
 
 
 def _refuse_attention(step: Step) -> NoReturn:
@@ -224,7 +226,7 @@ def _must_copy(step: Step, live: list[tuple[str, Any]], x: Any) -> bool:
     return any((in_place or version_of(value) is None) and shares_memory(x, value) for _, value in live)
 
 
-def _call_guarded(
+def call_guarded(
     step: Step, plan: Plan, values: list[Any], frame: Frame | None, x: Any, arguments: Arguments
 ) -> Any:
     """Call a layer that may write into its input, so that no recorded tensor changes."""
@@ -232,7 +234,7 @@ def _call_guarded(
     if _must_copy(step, live, x):
         x = copied(x)
     versions = [version_of(value) for _, value in live]
-    output = _call_layer(step, x, arguments)
+    output = call_layer(step, x, arguments)
     for version, (name, value) in zip(versions, live, strict=True):
         if version_of(value) != version:
             raise InPlaceError(

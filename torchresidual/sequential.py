@@ -11,10 +11,12 @@ from torch import nn
 from torchresidual.apply import Apply
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context
-from torchresidual.plan import Plan, Scope, make_plan
+from torchresidual.plan import Plan, Scope, hooks_of, make_plan
 from torchresidual.record import Record
 from torchresidual.running import run, run_watched
 from torchresidual.sizing import size_block
+from torchresidual.traced import run_traced
+from torchresidual.tracing import is_compiling, is_proxy
 
 if TYPE_CHECKING:
     from collections import OrderedDict
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from torchresidual.frame import Frame
     from torchresidual.plan import Edge
 
 
@@ -105,6 +108,10 @@ class ResidualSequential(Scope):
             first item of a tuple goes on, the others are extras, in order.
         """
         plan = self.plan
+        if is_proxy(hidden):  # torch.fx hands over something for every argument there is
+            hidden, module_kwargs = None, {}
+        if is_compiling() and hidden is None and not module_kwargs and not any(plan.hooks):
+            return run_traced(self, plan, x, None)
         if hidden is None and not (module_kwargs or plan.overridden or any(plan.hooks)):
             return run(self, plan, x)
         return run_watched(self, plan, x, hidden, module_kwargs)
@@ -150,6 +157,22 @@ class ResidualSequential(Scope):
                     ):  # writing would count as a change to a graph that has saved it
                         buffer.copy_(value)
         return self
+
+    @property
+    def plain(self) -> bool:
+        """Whether it may be run without being called: no hooks, and no ``forward`` of a subclass."""
+        return type(self).forward is ResidualSequential.forward and not any(
+            any(hooks) for hooks in (hooks_of(self), self.plan.hooks)
+        )
+
+    def run_inside(self, x: Any, frame: Frame) -> Any:
+        """Run it inside the forward of an enclosing block that is being traced.
+
+        Args:
+            x: The input.
+            frame: The frame of the enclosing block.
+        """
+        return run_traced(self, self.plan, x, frame)
 
     # ------------------------------------------------------------------ looking
 
