@@ -61,7 +61,9 @@ def _call(step: Step, plan: Plan, values: list[Any], x: Any, frame: Frame) -> An
         return module.run_inside(x, frame)
     if not plan.publishes or not any(True for _ in direct_markers(module)):
         return (
-            call_guarded(step, plan, values, x, {}) if step.call is Call.GUARDED else call_layer(step, x, {})
+            call_guarded(step, plan, values, frame, x, {})
+            if step.call is Call.GUARDED
+            else call_layer(step, x, {})
         )
     outside = getattr(_context, "frame", None)
     _context.frame = frame
