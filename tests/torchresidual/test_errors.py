@@ -98,6 +98,16 @@ class TestShapes:
             "dim=",
         )
 
+    @pytest.mark.parametrize("operation", ["concat", "highway"])
+    def test_a_dimension_that_is_not_there_is_said(self, operation: str, hooked: bool) -> None:
+        block = ResidualSequential(Record(name="r"), nn.Linear(3, 3), Apply(operation, "r", dim=5))
+        message = message_of(block, torch.zeros(2, 3), hooked=hooked)
+        assert_says(message, "at '2'", "'r'", "dimension 5", "recorded (2, 3), current (2, 3)", "dim=")
+        scalar = ResidualSequential(Record(name="r"), nn.Tanh(), Apply(operation, "r"))
+        assert_says(
+            message_of(scalar, torch.tensor(1.0), hooked=hooked), "at '2'", "dimension -1", "current ()"
+        )
+
     def test_alpha_and_scale_must_broadcast_to_x(self, hooked: bool) -> None:
         for name in ("alpha", "scale"):
             apply = Apply("add", "r", **{name: torch.ones(2, 4)})  # type: ignore[arg-type]  # one of the two
