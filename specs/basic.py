@@ -1,4 +1,4 @@
-"""One skip around a linear layer, an activation and a norm.
+"""One skip around a linear layer and its norm.
 
 Apply adds what Record saw to what came out of the layers between them; no ``forward`` is written.
 """

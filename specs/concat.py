@@ -1,4 +1,4 @@
-"""Dense connections: features grow by concatenation.
+"""Dense connections: features grow by concat.
 
 Each layer sees what all layers before it gave: Apply puts what was recorded behind the new
 features, 32 grow to 48, and 48 to 64. The idea is that of DenseNet, Huang et al. 2017

@@ -1,4 +1,4 @@
-"""A convolutional encoder: one projected skip, one concat.
+"""A convolutional encoder: a projection, a concat.
 
 Its layers have names. The long skip goes through a 1x1 convolution from 64 to 128 channels; the
 short one puts 128 recorded channels beside the 64 of the last convolution. 64 channels go in, 192

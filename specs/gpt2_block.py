@@ -1,4 +1,4 @@
-"""A pre-norm GPT-2 block, n of them, or the network.
+"""A pre-norm GPT-2 block, or n of them.
 
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"
 (https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf). Record

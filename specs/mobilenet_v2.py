@@ -1,4 +1,4 @@
-"""MobileNetV2 for images: 10 of its 17 blocks have a skip.
+"""MobileNetV2: 10 of its 17 blocks have a skip.
 
 Sandler et al. 2018, "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (https://arxiv.org/abs/1801.04381),
 with the dropout and the rounding of widths of torchvision. Record and Apply express every skip, between the

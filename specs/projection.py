@@ -1,4 +1,4 @@
-"""A skip over a change of width, from 64 to 128 features.
+"""A skip over a change of width, from 64 to 128.
 
 ``need_projection=True`` lets Apply put a Linear(64, 128) of its own into the skip.
 """

@@ -1,4 +1,4 @@
-"""ResNet-18 for images: 8 skips, 3 of them projected.
+"""ResNet-18 for images: 8 skips, 3 projected.
 
 He et al. 2016, "Deep Residual Learning for Image Recognition" (https://arxiv.org/abs/1512.03385). Record and
 Apply express every skip; where picture and channels change, the skip goes through a 1x1 convolution with

@@ -1,4 +1,4 @@
-"""ResNet-50 for images; depth=101 and 152 as well.
+"""ResNet-50, 101 and 152 for images: bottlenecks.
 
 He et al. 2016, "Deep Residual Learning for Image Recognition" (https://arxiv.org/abs/1512.03385). Record and
 Apply express all 16 skips; the first of each stage goes through a 1x1 convolution with BatchNorm that is given

@@ -1,4 +1,4 @@
-"""A ReZero Transformer layer: one learned scale for two skips.
+"""A ReZero layer: one learned scale for two skips.
 
 Bachlechner et al. 2020, "ReZero is All You Need" (https://arxiv.org/abs/2003.04887). Record and Apply express
 all of it: ``scale`` weighs the branch, starts at zero, so that the layer starts as the identity, and the same

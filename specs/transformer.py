@@ -1,4 +1,4 @@
-"""A post-norm transformer layer: attention, feed-forward.
+"""A post-norm transformer layer, batch second.
 
 Self-attention and the feed-forward network each have a skip. Attention is called with the current
 tensor as query, key and value. Its batch comes second, as PyTorch's own default has it.

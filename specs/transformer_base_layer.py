@@ -1,4 +1,4 @@
-"""An encoder layer of the base Transformer: two skips, post-norm.
+"""An encoder layer of the base Transformer.
 
 Vaswani et al. 2017, "Attention Is All You Need" (https://arxiv.org/abs/1706.03762). Record and Apply express
 both skips; nn.MultiheadAttention stands in the block as it is and is called with the current tensor as query,

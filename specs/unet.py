@@ -1,4 +1,4 @@
-"""A U-Net for segmentation: four skips by concatenation.
+"""A U-Net for segmentation: 4 skips by concat.
 
 Ronneberger et al. 2015, "U-Net: Convolutional Networks for Biomedical Image Segmentation"
 (https://arxiv.org/abs/1505.04597), as it is commonly implemented: 3x3 convolutions keep the size of the picture

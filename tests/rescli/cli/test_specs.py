@@ -32,7 +32,7 @@ def test_the_list_is_a_document_for_programs(rescli: RunRescli) -> None:
     assert [spec["name"] for spec in document["specs"]] == [spec.name for spec in shipped_specs()]
     (resnet,) = (spec for spec in document["specs"] if spec["name"] == "resnet18")
     assert resnet["quick"] is False
-    assert resnet["summary"] == "ResNet-18 for images: 8 skips, 3 of them projected"
+    assert resnet["summary"] == "ResNet-18 for images: 8 skips, 3 projected"
     assert Path(resnet["path"]).name == "resnet18.py"
 
 
