@@ -406,6 +406,14 @@ class TestAtTheFirstCall:
             assert "block.materialize(example)" in str(caught.value)
             assert "at '2'" in str(caught.value)
 
+    def test_a_compiler_is_refused_and_the_way_out_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("torchresidual.bridging.is_compiling", lambda: True)
+        for operation in ("add", "highway"):
+            with pytest.raises(
+                UnsettledError, match=r"while the block is compiled.*block.materialize\(example\) first"
+            ):
+                skip(Doubled(), operation=operation)(torch.ones(3, 4))
+
     def test_an_unsettled_twin_and_a_settled_one_load_each_others_values(self) -> None:
         first, second = skip(Doubled()), skip(Doubled())
         first(torch.ones(3, 4))
