@@ -83,7 +83,8 @@ def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
     gates = apply.gate_layer
     if gates is None:
         raise UnsettledError(
-            "its gates do not exist: they are made by the ResidualSequential that it is put into",
+            "its gates do not exist: they are made by the ResidualSequential that it is put into; where it was put "
+            "into a container inside the block, call block.materialize(example)",
             subject=repr(apply),
         )
     dim = feature_dim(apply, x, x)

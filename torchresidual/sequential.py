@@ -136,6 +136,7 @@ class ResidualSequential(Scope):
             >>> block.materialize(torch.zeros(1, 4))[2].projection_layer
             Linear(in_features=4, out_features=8, bias=True)
         """
+        self._edited()  # an edit inside a nested container may not have reached this block yet
         modes = [(module, module.training) for module in self.modules()]
         buffers = [
             (buffer, buffer.clone(), buffer._version)

@@ -64,7 +64,7 @@ def size_block(block: Scope) -> None:
     Args:
         block: The outermost block; blocks around it may know more and size it again.
     """
-    walker = _Walker()
+    walker = _Walker(placement_of(block) or Placement())
     try:
         walker.scope(block, Stream.unknown(), None)
     except RecursionError:
@@ -77,10 +77,11 @@ def size_block(block: Scope) -> None:
 class _Walker:
     """Carries what is known through the layers, in order of execution, and collects the skips."""
 
-    def __init__(self) -> None:
+    def __init__(self, placement: Placement) -> None:
         self.skips: list[_Skip] = []
         self.sums: list[tuple[Variable[int], Variable[int], Variable[int]]] = []
-        self.placement = Placement()  # new parameters live where the nearest ones before them do
+        # New parameters live where the nearest ones before them do, or else the block's first.
+        self.placement = placement
 
     def scope(self, block: Scope, stream: Stream, parent: _Names | None) -> Stream:
         return self.sequence(block, stream, _Names(automatic_names(block), parent))
