@@ -7,7 +7,14 @@ import torch
 from torch import nn
 
 from tests.torchresidual.toys import apply_in
-from torchresidual import Apply, OutsideBlockError, Record, ResidualSequential, UnknownRecordError
+from torchresidual import (
+    Apply,
+    OutsideBlockError,
+    Record,
+    ResidualSequential,
+    UnknownRecordError,
+    UnsettledError,
+)
 
 
 def make() -> ResidualSequential:
@@ -105,6 +112,18 @@ def test_an_apply_appended_to_a_nested_container_is_noticed() -> None:
     assert torch.equal(block(x), torch.tensor([4.0]))
     deep.append(Apply(record_name="r"))
     assert torch.equal(block(x), torch.tensor([7.0]))
+
+
+def test_an_apply_with_gates_appended_to_a_nested_container_is_equipped_by_materialize() -> None:
+    nested = nn.Sequential(nn.Linear(4, 4))
+    block = ResidualSequential(Record(name="r"), nested)
+    nested.append(Apply("highway", "r"))
+    with pytest.raises(
+        UnsettledError, match=r"at '1.1'.*its gates do not exist.*call block.materialize\(example\)"
+    ):
+        block(torch.zeros(2, 4))
+    assert block.materialize(torch.zeros(2, 4))(torch.zeros(2, 4)).shape == (2, 4)
+    assert len(list(block.parameters())) == 6
 
 
 def test_a_layer_replaced_as_adapters_do_is_run() -> None:

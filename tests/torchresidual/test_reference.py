@@ -175,8 +175,7 @@ def test_edits_keep_a_block_equal_to_the_reference(
         if run_before:
             _run_quietly(block)
         block = edited(block, change)
-        block.double()
-    block = recorded_first(block)
+    block = recorded_first(block).double()
     assert isinstance(block, ResidualSequential)
     assert_same_as_reference(block)
 

@@ -234,6 +234,10 @@ class TestAtConstruction:
     def test_new_parameters_take_dtype_and_device_from_their_neighbours(self) -> None:
         block = skip(nn.Linear(4, 6, dtype=torch.bfloat16), operation="highway")
         assert {parameter.dtype for parameter in block.parameters()} == {torch.bfloat16}
+        behind = ResidualSequential(
+            Record(), nn.Tanh(), Apply("highway"), nn.Linear(4, 4, dtype=torch.float64)
+        )
+        assert behind(torch.zeros(2, 4, dtype=torch.float64)).dtype == torch.float64
         meta = skip(nn.Conv2d(4, 6, 3, 2, 1, device="meta"), operation="highway")
         assert all(parameter.is_meta for parameter in meta.parameters())
         assert meta(torch.empty(2, 4, 15, 15, device="meta")).shape == (2, 6, 8, 8)
