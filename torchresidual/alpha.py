@@ -212,7 +212,9 @@ class LearnableAlpha(nn.Module):
     def __repr__(self) -> str:
         space = "log" if self.use_log_space else "linear"
         bounds = f"[{self._bounds['min_val']:g}, {self._bounds['max_val']:g}]"
-        value = "meta" if self.param.is_meta else f"{float(self):.4f}"
+        # Printing must not start a collective: another rank may not print.
+        hidden = "meta" if self.param.is_meta else "sharded" if hasattr(self.param, "full_tensor") else ""
+        value = hidden or f"{float(self):.4f}"
         return f"LearnableAlpha(value={value}, space={space}, bounds={bounds})"
 
 
