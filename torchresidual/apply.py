@@ -159,7 +159,8 @@ class Apply(nn.Module):
         if frame is None:
             raise OutsideBlockError(
                 "it only works inside a ResidualSequential, which holds the recorded tensors; put it and its "
-                "Record into one (a slice of a block stays one, nn.Sequential(*block) and the pieces of checkpoint_sequential do not)",
+                "Record into one (a slice of a block stays one, nn.Sequential(*block) and the pieces that "
+                "checkpoint_sequential cuts do not)",
                 subject=repr(self),
             )
         entry = frame.find(self._record_name)
