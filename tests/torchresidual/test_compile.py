@@ -1,0 +1,105 @@
+"""torch.compile: one graph, no second compilation, the values and gradients of eager."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounter
+
+from tests.torchresidual.compiled_blocks import CASES, RECURRENT, Case
+from torchresidual import Apply, Record, ResidualSequential, UnsettledError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("g++", "clang++"))), reason="inductor needs a C++ compiler"
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def values_and_gradients(module: nn.Module, block: nn.Module, x: Tensor) -> list[Tensor]:
+    x = x.clone().requires_grad_()
+    out = module(x)
+    return [out.detach(), *torch.autograd.grad(out.square().sum(), [x, *block.parameters()])]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_block_is_one_graph_that_is_compiled_once(case: Case) -> None:
+    block, x = case.build()
+    counter = CompileCounter()
+    compiled = torch.compile(block, fullgraph=True, backend=counter)
+    torch.testing.assert_close(
+        values_and_gradients(compiled, block, x), values_and_gradients(block, block, x)
+    )
+    values_and_gradients(compiled, block, x)
+    assert counter.frame_count == 1
+
+
+def test_the_count_finds_a_second_compilation() -> None:
+    """The twin: what the test above counts does go up when something must be compiled again."""
+    block, x = CASES["add"].build()
+    counter = CompileCounter()
+    compiled = torch.compile(block, fullgraph=True, backend=counter, dynamic=False)
+    compiled(x)
+    compiled(CASES["add"].input(7))
+    assert counter.frame_count == 2
+
+
+def test_a_block_is_compiled_once_also_in_a_thread_that_never_ran_one() -> None:
+    import threading
+
+    block, x = CASES["nested"].build()
+    counter = CompileCounter()
+    compiled = torch.compile(block, fullgraph=True, backend=counter)
+    outputs: list[Tensor] = []
+
+    def work() -> None:
+        outputs.extend((compiled(x), compiled(x)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    torch.testing.assert_close(outputs, [block(x)] * 2)
+    assert counter.frame_count == 1
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["projection", "nested"])
+def test_inductor_gives_the_values_and_gradients_of_eager(name: str) -> None:
+    block, x = CASES[name].build()
+    compiled = torch.compile(block, fullgraph=True)
+    torch.testing.assert_close(
+        values_and_gradients(compiled, block, x), values_and_gradients(block, block, x)
+    )
+
+
+def test_a_block_with_a_recurrent_layer_compiles_with_graph_breaks() -> None:
+    block, x = RECURRENT.build()
+    compiled = torch.compile(block, backend="eager")
+    torch.testing.assert_close(compiled(x), block(x))
+
+
+class Doubling(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, x], -1)
+
+
+def test_an_unsettled_block_is_refused_and_names_materialize() -> None:
+    block = ResidualSequential(Record(need_projection=True), Doubling(), Apply())
+    with pytest.raises(
+        UnsettledError, match=r"compiled or exported; call block\.materialize\(example\) first"
+    ):
+        torch.export.export(block, (torch.zeros(2, 4),), strict=False)
+    block.materialize(torch.zeros(2, 4))
+    torch.compile(block, fullgraph=True, backend="eager")(torch.zeros(2, 4))
