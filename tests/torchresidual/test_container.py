@@ -52,7 +52,7 @@ def test_children_put_into_a_plain_sequential_say_what_they_need() -> None:
     message = str(caught.value)
     assert "Apply(operation='add', record_name='r', alpha=1.0)" in message
     assert "only works inside a ResidualSequential" in message
-    assert "put it and its Record into one" in message
+    assert "Record into one" in message
 
 
 def test_every_edit_is_noticed() -> None:
