@@ -13,6 +13,8 @@ from tests.specs.test_architectures import FIGURES
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from tests.specs.conftest import Shown
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -26,7 +28,8 @@ def script() -> ModuleType:
     return module
 
 
-def test_the_page_is_up_to_date(script: ModuleType) -> None:
+def test_the_page_is_up_to_date(script: ModuleType, shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "show", shown)
     written = (ROOT / "docs" / "ARCHITECTURES.md").read_text(encoding="utf-8")
     assert script.page() == written, "run: python .ci/architectures.py --write"
 

@@ -187,6 +187,6 @@ def test_completion_offers_shipped_specs_files_and_folders(
     (tmp_path / "results.txt").touch()
     (tmp_path / "research").mkdir()
     (tmp_path / "research" / "net.py").touch()
-    assert list(complete_target("res")) == ["resnet18", "research/", "resized.py"]
+    assert list(complete_target("res")) == ["resnet18", "resnet50", "research/", "resized.py"]
     assert list(complete_target("research/n")) == ["research/net.py"]
     assert list(complete_target("nowhere/n")) == []
