@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import torch
+
 from torchresidual.errors import ShapeError, UnsettledError
 from torchresidual.operations import along, highway
 from torchresidual.projection import SETTLING, Bridge, Unsettled, settle
@@ -185,12 +187,17 @@ def _cropped(projected: Tensor, x: Tensor, dim: int) -> Tensor:
 def _refuse_to_settle(apply: Apply, x: object) -> None:
     """Raise where filling parameters would be lost or would break what is being traced."""
     where = ""
+    if torch.compiler.is_dynamo_compiling():
+        # Dynamo can only show what a plain exception says; the errors of this library it cannot trace.
+        raise RuntimeError(
+            "sizes are not settled yet: call block.materialize(example) before compile or export"
+        )
     if is_proxy(x):
         where = "while torch.fx traces"
     elif getattr(apply, "_is_replica", False):
         where = "in a DataParallel replica, where it would be lost"
     elif is_compiling():
-        where = "while the block is compiled or exported"
+        where = "while the block is exported"
     if where:
         raise UnsettledError(
             f"its sizes are not settled yet and cannot be {where}; call block.materialize(example) first",

@@ -25,7 +25,7 @@ def test_a_block_runs_with_parameters_from_outside(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_gradients_as_a_function_are_those_of_autograd(case: Case) -> None:
     block, x = case.build()
-    parameters = dict(block.named_parameters())
+    parameters: dict[str, Tensor] = dict(block.named_parameters())
 
     def loss(values: dict[str, Tensor]) -> Tensor:
         out: Tensor = functional_call(block, values, (x,))
@@ -35,6 +35,7 @@ def test_gradients_as_a_function_are_those_of_autograd(case: Case) -> None:
     torch.testing.assert_close(list(grad(loss)(parameters).values()), list(expected))
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch has no batching rule for attention
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_vmap_runs_a_block_over_a_further_dimension(case: Case) -> None:
     block, _ = case.build()
