@@ -414,7 +414,7 @@ class TestAtTheFirstCall:
         monkeypatch.setattr("torchresidual.bridging.is_compiling", lambda: True)
         for operation in ("add", "highway"):
             with pytest.raises(
-                UnsettledError, match=r"while the block is compiled.*block.materialize\(example\) first"
+                UnsettledError, match=r"while the block is exported.*block.materialize\(example\) first"
             ):
                 skip(Doubled(), operation=operation)(torch.ones(3, 4))
 
