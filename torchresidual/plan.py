@@ -256,21 +256,22 @@ def walk(block: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module, b
 
 
 def automatic_names(block: nn.Sequential) -> dict[int, str]:
-    """Return the name of each Record of a scope by ``id``: the given one, or the first free ``record_N``."""
-    records = [module for _, module, _ in walk(block) if isinstance(module, Record)]
-    taken = {record._given_name for record in records}
-    names: dict[int, str] = {}
-    number = 0
-    for record in records:
-        if id(record) in names:
-            continue
-        name = record._given_name
-        while name is None:
-            number += 1
+    """Return the name of each Record of a scope by ``id``: the given one, or ``record_N`` by its number.
+
+    The second Record of a block is ``record_2`` whether or not the first has a name, as in torchresidual 0.1.0; where
+    that name is taken, the next free one is used.
+    """
+    records = {id(module): module for _, module, _ in walk(block) if isinstance(module, Record)}
+    names = {key: record._given_name for key, record in records.items()}
+    taken = set(names.values())
+    for position, key in enumerate(records, start=1):
+        number = position
+        while names[key] is None:
             if f"record_{number}" not in taken:
-                name = f"record_{number}"
-        names[id(record)] = name
-    return names
+                names[key] = f"record_{number}"
+                taken.add(names[key])
+            number += 1
+    return {key: name for key, name in names.items() if name is not None}
 
 
 def make_plan(block: nn.Sequential) -> Plan:

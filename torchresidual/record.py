@@ -18,8 +18,8 @@ class Record(nn.Module):
 
     Args:
         need_projection: Whether an Apply may project the tensor where its sizes differ from the current ones.
-        name: What an Apply calls it by. None gives it the first free ``record_1``, ``record_2``, ... of its
-            block; the name then follows its position when the block is edited.
+        name: What an Apply calls it by. None gives it ``record_N``, N its number among the Records of its block
+            (the next free one, if that is taken); the name follows when the block is edited.
 
     Shape:
         Any; the output is the input.

@@ -197,7 +197,7 @@ class TestInformation:
         assert block.get_residual_info() == {
             "records": [
                 {"name": "a", "need_projection": True, "shape": None},
-                {"name": "record_1", "need_projection": False, "shape": None},
+                {"name": "record_2", "need_projection": False, "shape": None},
             ],
             "applies": [{"operation": "gated", "record_name": "a", "alpha": alpha}],
         }
