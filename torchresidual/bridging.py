@@ -13,7 +13,7 @@ import torch
 from torchresidual.errors import ShapeError, UnsettledError
 from torchresidual.operations import along, highway
 from torchresidual.projection import SETTLING, Bridge, Unsettled, settle
-from torchresidual.tracing import is_compiling, is_proxy
+from torchresidual.tracing import is_compiling, is_fake, is_proxy, is_transformed
 
 if TYPE_CHECKING:
     from torch import Size, Tensor, nn
@@ -70,6 +70,8 @@ def bridged(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
         return r
     if apply.projection_given:
         return cast("Tensor", layer(r))
+    if type(layer) is Unsettled:
+        _refuse_to_settle(apply, x)
     dim = feature_dim(apply, x, r)
     if type(layer) is Unsettled:
         settled = _settle_projection(apply, layer, x, r, dim)
@@ -89,11 +91,13 @@ def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
             "into a container inside the block, call block.materialize(example)",
             subject=repr(apply),
         )
-    dim = feature_dim(apply, x, x)
     # By name: 0.1.0 pickled its gates in an nn.ModuleDict.
     transform_gate, carry_gate = gates.get_submodule("transform_gate"), gates.get_submodule("carry_gate")
-    if type(transform_gate) is Unsettled or type(carry_gate) is Unsettled:
+    unsettled = type(transform_gate) is Unsettled or type(carry_gate) is Unsettled
+    if unsettled:
         _refuse_to_settle(apply, x)
+    dim = feature_dim(apply, x, x)
+    if unsettled:
         bridge = Bridge(x.shape[dim], x.shape[dim], _spatial_of(dim, x.dim()))
         for gate in (transform_gate, carry_gate):
             settle(cast("Unsettled", gate), bridge)
@@ -102,7 +106,6 @@ def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
 
 def _settle_projection(apply: Apply, layer: Unsettled, x: Tensor, r: Tensor, dim: int) -> nn.Module | None:
     """Settle a projection from the shapes of a call; None if it turns out that there is nothing to bridge."""
-    _refuse_to_settle(apply, x)
     bridge = bridge_between(x.shape, r.shape, dim, subject=repr(apply))
     with SETTLING:
         if apply.projection_layer is None:  # another thread found that nothing is needed
@@ -198,6 +201,10 @@ def _refuse_to_settle(apply: Apply, x: object) -> None:
         where = "in a DataParallel replica, where it would be lost"
     elif is_compiling():
         where = "while the block is exported"
+    elif is_fake(x):
+        where = "under FakeTensorMode, which has no values for them"
+    elif is_transformed(x):
+        where = "inside a transform of torch.func, where it would be lost"
     if where:
         raise UnsettledError(
             f"its sizes are not settled yet and cannot be {where}; call block.materialize(example) first",

@@ -17,6 +17,7 @@ from torch.nn.modules import module as torch_module
 from torchresidual.apply import Apply
 from torchresidual.epoch import EDITS
 from torchresidual.inplace import Writes, switches_of, writes_into_input
+from torchresidual.operations import OPERATIONS
 from torchresidual.record import Record
 from torchresidual.wrappers import RecurrentWrapper
 
@@ -128,11 +129,12 @@ class Plan:
         publishes: Whether recorded tensors must be findable by name while the block runs.
         children: The block's children when the plan was made, to notice edits.
         containers: Likewise for each nested nn.Sequential, at any depth.
-        switches: The layers near a live recorded tensor that can be told to write in place, with what they were
-            told when the plan was made.
-        overridden: Whether a Record or Apply is of a class with a ``forward`` of its own, which then must be called.
+        switches: The attributes of the layers near a live recorded tensor that can be told to write in place, with
+            what they were told when the plan was made.
         hooks: The dictionaries of hooks of all Records, Applies and nested containers, and torch's global ones;
-            while all are empty nobody watches.
+            while all are empty nobody watches. One that never is empty stands for a Record or Apply of a class with
+            a ``forward`` of its own, which must be called.
+        sized: Whether an Apply, here or in a nested block, wants to know sizes or the feature dimension.
         guarded: The Records, by ``id``, whose tensor a layer may write into while it is still needed.
         epoch: The count of edits when the plan was made.
     """
@@ -145,10 +147,10 @@ class Plan:
     free: list[FreeRead] = field(default_factory=list)
     publishes: bool = False
     containers: list[tuple[nn.Sequential, tuple[nn.Module, ...]]] = field(default_factory=list)
-    switches: list[tuple[nn.Module, bool]] = field(default_factory=list)
-    overridden: bool = False
+    switches: list[tuple[dict[str, Any], bool]] = field(default_factory=list)
     hooks: tuple[Mapping[int, Any], ...] = ()
     guarded: set[int] = field(default_factory=set)
+    sized: bool = False
     epoch: int = 0
 
 
@@ -289,15 +291,26 @@ def make_plan(block: nn.Sequential) -> Plan:
         for module in block.modules()
         if isinstance(module, nn.Sequential) and not isinstance(module, Scope)
     ]
-    plan.overridden = any(
-        type(step.module).forward not in (Record.forward, Apply.forward)
-        for step in plan.steps
-        if isinstance(step.module, Record | Apply)
-    )
     plan.publishes |= bool(plan.free)
     markers = {id(step.module): step.module for step in plan.steps if step.call in _WATCHED}.values()
     plan.hooks = (*_global_hooks(), *(hooks for marker in markers for hooks in hooks_of(marker)))
+    if any(_is_overridden(marker) for marker in markers):
+        plan.hooks = ({0: "always"}, *plan.hooks)
     return plan
+
+
+def _is_overridden(marker: nn.Module) -> bool:
+    """Say whether a Record or Apply is of a class with a ``forward`` of its own."""
+    return isinstance(marker, Record | Apply) and type(marker).forward not in (Record.forward, Apply.forward)
+
+
+def _wants_sizes(marker: Record | Apply) -> bool:
+    """Say whether a Record or Apply makes it necessary to know the sizes around it, or has what may be in the way."""
+    if isinstance(marker, Record):
+        return marker.need_projection
+    operation = OPERATIONS[marker.operation]
+    has_layers = marker.projection_layer is not None or marker.gate_layer is not None
+    return operation.joins or operation.gates or has_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +358,8 @@ class _Reader:
             return self._apply(Step(Call.APPLY, module, path, key), module)
         if transparent:
             return Step(Call.ENTER, module, path, key)
+        if not module._modules:  # most layers: nothing can be inside
+            return Step(Call.LAYER, module, path, key)
         step = Step(
             Call.LAYER,
             module,
@@ -352,7 +367,6 @@ class _Reader:
             key,
             attention=attention_path(module, path),
             wrapped=isinstance(module, RecurrentWrapper),
-            writes=writes_into_input(module),
         )
         if step.attention:
             step.call = Call.ATTENTION
@@ -360,6 +374,7 @@ class _Reader:
         return step
 
     def _record(self, step: Step, record: Record) -> Step:
+        self.plan.sized |= record.need_projection
         step.place = len(self.plan.places)
         name = self.plan.names[id(record)]
         self.plan.places.append(Place(record, name, step.path))
@@ -367,6 +382,7 @@ class _Reader:
         return step
 
     def _apply(self, step: Step, apply: Apply) -> Step:
+        self.plan.sized = self.plan.sized or _wants_sizes(apply)
         meaning = self._read(apply, step.path)
         if meaning.place is None or meaning.searched:
             step.call = Call.SEARCH
@@ -379,8 +395,10 @@ class _Reader:
         """Note what a layer reads and records inside itself."""
         if isinstance(step.module, Scope):
             self.plan.edges.extend(edge.inside(step.path) for edge in step.module.plan.edges)
+            self.plan.sized |= step.module.plan.sized
         for path, marker in direct_markers(step.module):
             self.plan.publishes = True
+            self.plan.sized = self.plan.sized or _wants_sizes(marker)
             if isinstance(marker, Apply):
                 self._read(marker, f"{step.path}.{path}")
                 continue
@@ -416,7 +434,10 @@ class _Reader:
                 if step.kept:
                     live[step.place] = None
             elif step.call in (Call.LAYER, Call.ATTENTION) and (live or self.hidden_records):
-                self.plan.switches.extend((layer, bool(layer.inplace)) for layer in switches_of(step.module))
+                self.plan.switches.extend(
+                    (layer.__dict__, bool(layer.inplace)) for layer in switches_of(step.module)
+                )
+                step.writes = writes_into_input(step.module)
                 if step.writes is not Writes.NEVER:
                     step.call = Call.GUARDED
                     step.live = tuple(live)

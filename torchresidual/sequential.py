@@ -12,6 +12,7 @@ from torchresidual.apply import Apply
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context
 from torchresidual.plan import Plan, Scope, hooks_of, make_plan
+from torchresidual.projection import Unsettled
 from torchresidual.record import Record
 from torchresidual.running import run, run_watched
 from torchresidual.sizing import size_block
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 class _PlanCache:
     """Holds a block's plan beside its own state: what is derived is neither saved, copied nor replicated."""
 
-    __slots__ = ("plan",)
+    __slots__ = ("plan", "unsettled")
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
+        self.unsettled = False  # whether a further layer may tell a size that is wanted
 
 
 class ResidualSequential(Scope):
@@ -108,12 +110,10 @@ class ResidualSequential(Scope):
             first item of a tuple goes on, the others are extras, in order.
         """
         plan = self.plan
+        if hidden is None and not module_kwargs and not any(plan.hooks):
+            return run_traced(self, plan, x, None) if is_compiling() else run(self, plan, x)
         if is_proxy(hidden):  # torch.fx hands over something for every argument there is
-            hidden, module_kwargs = None, {}
-        if is_compiling() and hidden is None and not module_kwargs and not any(plan.hooks):
-            return run_traced(self, plan, x, None)
-        if hidden is None and not (module_kwargs or plan.overridden or any(plan.hooks)):
-            return run(self, plan, x)
+            return self(x)
         return run_watched(self, plan, x, hidden, module_kwargs)
 
     def materialize(self, example: Any, **kwargs: Any) -> Self:
@@ -185,18 +185,17 @@ class ResidualSequential(Scope):
             plan is None
             or plan.epoch != EDITS.count
             or plan.children != tuple(self._modules.values())
-            or self._is_outdated(plan)
+            or ((plan.containers or plan.switches) and self._is_outdated(plan))
         ):
             plan = self._plan_cache.plan = make_plan(self)
         return plan
 
     def _is_outdated(self, plan: Plan) -> bool:
         """Say whether something was edited that the block did not see."""
-        if plan.containers and any(
-            children != tuple(container._modules.values()) for container, children in plan.containers
-        ):
-            return True
-        return bool(plan.switches) and any(bool(layer.inplace) is not was for layer, was in plan.switches)
+        for container, children in plan.containers:
+            if children != tuple(container._modules.values()):
+                return True
+        return any(attributes.get("inplace", was) is not was for attributes, was in plan.switches)
 
     def edges(self) -> tuple[Edge, ...]:
         """Return the skips that the structure shows, those of nested blocks included, in order of their Applies.
@@ -233,22 +232,30 @@ class ResidualSequential(Scope):
     def _edited(self, *, sizes: bool = True) -> None:
         """Forget the plan; name the Records and size the Applies anew."""
         self._plan_cache = _PlanCache()
-        if sizes:
+        plan = self.plan
+        if sizes and plan.sized:
             size_block(self)
-        names = self.plan.names
-        for module in self.modules():
-            if isinstance(module, Record) and id(module) in names:
-                module._automatic_name = None if module._given_name else names[id(module)]
+            self._plan_cache.unsettled = any(isinstance(module, Unsettled) for module in self.modules())
+        for place in plan.places:
+            place.record._automatic_name = None if place.record._given_name else place.name
 
     def _is_built(self) -> bool:
         return "_plan_cache" in self.__dict__
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
         """Add or replace a child by name."""
+        is_new = name not in self._modules
         super().add_module(name, module)
-        if self._is_built():
+        if not self._is_built():
+            return
+        # A layer behind the others changes no name, and no size that is settled: appending many stays linear.
+        if is_new and module is not None and not module._modules and not isinstance(module, Record | Apply):
+            self._plan_cache.plan = None
+            if self._plan_cache.unsettled:
+                self._edited()
+        else:
             self._edited()
-            bump()
+        bump()
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

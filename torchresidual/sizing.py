@@ -53,7 +53,7 @@ class _Skip:
     record: Record
     source: Stream
     stream: Stream
-    placement: Placement
+    position: int  # how many layers stand before the Apply
 
 
 def size_block(block: Scope) -> None:
@@ -64,24 +64,24 @@ def size_block(block: Scope) -> None:
     Args:
         block: The outermost block; blocks around it may know more and size it again.
     """
-    walker = _Walker(placement_of(block) or Placement())
+    walker = _Walker(block)
     try:
         walker.scope(block, Stream.unknown(), None)
     except RecursionError:
         return  # nested deeper than Python recurses: a call would end there too, and says so
     walker.solve()
     for skip in walker.skips:
-        _equip(skip)
+        _equip(skip, walker)
 
 
 class _Walker:
     """Carries what is known through the layers, in order of execution, and collects the skips."""
 
-    def __init__(self, placement: Placement) -> None:
+    def __init__(self, block: Scope) -> None:
         self.skips: list[_Skip] = []
         self.sums: list[tuple[Variable[int], Variable[int], Variable[int]]] = []
-        # New parameters live where the nearest ones before them do, or else the block's first.
-        self.placement = placement
+        self.block = block
+        self.layers: list[nn.Module] = []
 
     def scope(self, block: Scope, stream: Stream, parent: _Names | None) -> Stream:
         return self.sequence(block, stream, _Names(automatic_names(block), parent))
@@ -108,7 +108,7 @@ class _Walker:
                 self.record(marker, Stream.unknown(), names, marker.name)
             else:
                 self.apply(marker, Stream.unknown(), names)
-        self.placement = placement_of(child) or self.placement
+        self.layers.append(child)
         return after(child, stream)
 
     def record(self, record: Record, stream: Stream, names: _Names, name: str | None) -> None:
@@ -122,7 +122,7 @@ class _Walker:
         if found is None:
             return stream.resized(None) if operation.joins else stream
         record, source = found
-        self.skips.append(_Skip(apply, record, source, stream, self.placement))
+        self.skips.append(_Skip(apply, record, source, stream, len(self.layers)))
         if not operation.joins:
             return stream
         result = stream.resized(None)
@@ -135,6 +135,15 @@ class _Walker:
         if apply.projection_given and apply.projection_layer is not None:
             return self.child(apply.projection_layer, source, _Names({}, None)).size
         return stream.size if record.need_projection else source.size
+
+    def placement(self, skip: _Skip) -> Placement:
+        """Return where new parameters live: as the nearest ones before them, or else as the block's first."""
+        found = (placement_of(layer) for layer in reversed(self.layers[: skip.position]))
+        return (
+            next((placement for placement in found if placement), None)
+            or placement_of(self.block)
+            or Placement()
+        )
 
     def solve(self) -> None:
         """Learn sizes from concats: of two parts and their sum, two tell the third."""
@@ -160,7 +169,7 @@ class _Walker:
         self.sums = pending
 
 
-def _equip(skip: _Skip) -> None:
+def _equip(skip: _Skip, walker: _Walker) -> None:
     """Give one Apply what it needs."""
     apply, stream = skip.apply, skip.stream
     form = stream.form.value or skip.source.form.value
@@ -170,11 +179,11 @@ def _equip(skip: _Skip) -> None:
         apply.settled_dim = 1
     # Else what another block that holds the same Apply has told stays.
     if not apply.projection_given:
-        _equip_projection(skip, form)
+        _equip_projection(skip, form, walker)
     if OPERATIONS[apply.operation].gates:
         size = stream.size.value if _follows(apply, form) else None
         bridge = None if size is None or form is None else Bridge(size, size, form.spatial)
-        _equip_gates(skip, bridge)
+        _equip_gates(skip, bridge, walker)
     else:
         apply.gate_layer = None
 
@@ -186,7 +195,7 @@ def _follows(apply: Apply, form: Form | None) -> bool:
     return form is not None and (apply.dim == form.dim or (form.spatial is not None and apply.dim == 1))
 
 
-def _equip_projection(skip: _Skip, form: Form | None) -> None:
+def _equip_projection(skip: _Skip, form: Form | None, walker: _Walker) -> None:
     apply, source, stream = skip.apply, skip.source, skip.stream
     if not skip.record.need_projection:
         apply.projection_layer = None
@@ -201,7 +210,7 @@ def _equip_projection(skip: _Skip, form: Form | None) -> None:
     existing = apply.projection_layer
     if not follows or form is None or size_in is None or size_out is None or stride is None:
         if existing is None:
-            apply.projection_layer = Unsettled(placement=skip.placement)
+            apply.projection_layer = Unsettled(placement=walker.placement(skip))
         return
     if any(step.denominator != 1 or step < 1 for step in stride):
         apply.projection_layer = None  # an upsampling skip: the call refuses it and says what to do
@@ -211,13 +220,13 @@ def _equip_projection(skip: _Skip, form: Form | None) -> None:
     if type(existing) is Unsettled:
         settle(existing, bridge)
     elif existing is None or _contradicts(existing, bridge):
-        apply.projection_layer = build(bridge, placement=skip.placement)
+        apply.projection_layer = build(bridge, placement=walker.placement(skip))
 
 
-def _equip_gates(skip: _Skip, bridge: Bridge | None) -> None:
+def _equip_gates(skip: _Skip, bridge: Bridge | None, walker: _Walker) -> None:
     existing = skip.apply.gate_layer
     if existing is None:
-        gates = [_gate(start, bridge, skip.placement) for start in (TRANSFORM_START, CARRY_START)]
+        gates = [_gate(start, bridge, walker.placement(skip)) for start in (TRANSFORM_START, CARRY_START)]
         skip.apply.gate_layer = HighwayGates(*gates)
         return
     if bridge is None:
@@ -227,7 +236,7 @@ def _equip_gates(skip: _Skip, bridge: Bridge | None) -> None:
         if type(gate) is Unsettled:
             settle(gate, bridge)
         elif _contradicts(gate, bridge):
-            setattr(existing, name, _gate(start, bridge, skip.placement))
+            setattr(existing, name, _gate(start, bridge, walker.placement(skip)))
 
 
 def _gate(start: float, bridge: Bridge | None, placement: Placement) -> nn.Module:
