@@ -202,6 +202,8 @@ class Apply(nn.Module):
             and type(r) is Tensor
             and x.shape == r.shape
         ):
+            if alpha == 1.0 and self._operation == "add" and r.is_floating_point():
+                return x + r  # the commonest skip there is, at the cost of writing it by hand
             weighted = OPERATIONS[self._operation].weighted
             if weighted is not None:
                 return weighted(x, r, alpha)

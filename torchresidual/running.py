@@ -64,7 +64,11 @@ def run(block: ResidualSequential, plan: Plan, x: Any) -> Any:  # noqa: C901, PL
             else:
                 x = _run_rare(step, plan, values, x, extras)
             if step.releases:
-                _release(step, plan, values, frame)
+                if frame is None:
+                    for released in step.releases:
+                        values[released] = None
+                else:
+                    _release(step, plan, values, frame)
     except ResidualError as error:
         if step is not None:
             complete(error, plan, step, block)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import nn
+from torch.compiler import is_dynamo_compiling
 
 from torchresidual.apply import Apply
 from torchresidual.epoch import EDITS, bump
@@ -17,7 +18,7 @@ from torchresidual.record import Record
 from torchresidual.running import run, run_watched
 from torchresidual.sizing import size_block
 from torchresidual.traced import run_traced
-from torchresidual.tracing import is_compiling, is_proxy
+from torchresidual.tracing import is_proxy
 
 if TYPE_CHECKING:
     from collections import OrderedDict
@@ -111,7 +112,7 @@ class ResidualSequential(Scope):
         """
         plan = self.plan
         if hidden is None and not module_kwargs and not any(plan.hooks):
-            return run_traced(self, plan, x, None) if is_compiling() else run(self, plan, x)
+            return run_traced(self, plan, x, None) if is_dynamo_compiling() else run(self, plan, x)
         if is_proxy(hidden):  # torch.fx hands over something for every argument there is
             return self(x)
         return run_watched(self, plan, x, hidden, module_kwargs)
