@@ -59,6 +59,9 @@ class ResidualSequentialScript(nn.Sequential):
         self.places = len(plan.places)
         self.copies = _copies(block, "", plan)
         self.training = block.training
+        # torch.jit.script puts siblings into the containers that hold blocks, and remembers what it has seen by id():
+        # a block that nobody holds any more would leave its id to another module, which it would then mix up.
+        self.made_from = (block,)
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the block.
