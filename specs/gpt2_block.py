@@ -32,7 +32,7 @@ class CausalSelfAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Take and give (batch, tokens, width)."""
-        query, key, value = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
         seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         mixed: Tensor = self.out(seen.transpose(1, 2).flatten(2))
         return mixed
