@@ -25,4 +25,4 @@ def is_fake(value: object) -> bool:
 
 def is_transformed(value: object) -> bool:
     """Say whether a value is a tensor inside ``vmap``, ``grad`` or another transform of torch.func."""
-    return isinstance(value, Tensor) and bool(torch._C._functorch.is_functorch_wrapped_tensor(value))  # type: ignore[attr-defined]  # not in the stubs
+    return isinstance(value, Tensor) and bool(torch._C._functorch.is_functorch_wrapped_tensor(value))

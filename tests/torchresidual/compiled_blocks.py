@@ -77,8 +77,10 @@ def _recurrent() -> ResidualSequential:
 CASES: dict[str, Case] = {
     **{
         name: Case(partial(_around_linear, partial(Apply, name)), (8,))
-        for name in ("add", "concat", "multiply", "gated", "highway")
+        for name in ("add", "concat", "multiply", "highway")
     },
+    # At its default alpha of 1 it is the skip alone.
+    "gated": Case(partial(_around_linear, partial(Apply, "gated", alpha=0.3)), (8,)),
     "learned alpha in log space": Case(
         partial(_around_linear, lambda: Apply("gated", alpha=LearnableAlpha(0.01, 1e-4, 1.0))), (8,)
     ),

@@ -9,6 +9,8 @@ import torch
 from torch import fx
 
 from tests.torchresidual.compiled_blocks import CASES, RECURRENT, Case
+from tests.torchresidual.toys import Doubled
+from torchresidual import Apply, Record, ResidualSequential, UnsettledError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,3 +59,17 @@ def test_torch_fx_traces_a_block(case: Case) -> None:
     torch.testing.assert_close(graph(x), block(x))
     x = case.input(5)
     torch.testing.assert_close(graph(x), block(x))
+
+
+@pytest.mark.parametrize("operation", ["add", "highway"])
+def test_sizes_are_not_settled_while_torch_fx_or_export_traces(operation: str) -> None:
+    block = ResidualSequential(Record(need_projection=True), Doubled(), Apply(operation))
+    x = torch.ones(2, 4)
+    with pytest.raises(UnsettledError, match=r"while torch\.fx traces; call block\.materialize\(example\)"):
+        fx.symbolic_trace(block)
+    # Non-strict export looks at the parameters before the block runs: the words are torch's.
+    with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
+        torch.export.export(block, (x,), strict=False)
+    block.materialize(x)
+    program = torch.export.export(block, (x,), strict=False)
+    torch.testing.assert_close(program.module()(x), block(x))

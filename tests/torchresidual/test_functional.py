@@ -8,6 +8,8 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from tests.torchresidual.compiled_blocks import CASES, Case
+from tests.torchresidual.toys import Doubled
+from torchresidual import Apply, Record, ResidualSequential, UnsettledError
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -41,3 +43,15 @@ def test_vmap_runs_a_block_over_a_further_dimension(case: Case) -> None:
     block, _ = case.build()
     batches = torch.stack([case.input(3), case.input(3) + 1])
     torch.testing.assert_close(vmap(block)(batches), torch.stack([block(x) for x in batches]))
+
+
+@pytest.mark.parametrize("operation", ["add", "highway"])
+def test_sizes_are_not_settled_inside_a_transform(operation: str) -> None:
+    block = ResidualSequential(Record(need_projection=True), Doubled(), Apply(operation))
+    x = torch.ones(2, 3, 4)
+    with pytest.raises(UnsettledError, match=r"transform of torch\.func.*call block\.materialize\(example\)"):
+        vmap(block)(x)
+    with pytest.raises(UnsettledError, match=r"transform of torch\.func.*call block\.materialize\(example\)"):
+        grad(lambda x: block(x).sum())(x)
+    block.materialize(x[0])
+    torch.testing.assert_close(vmap(block)(x), block(x))
