@@ -26,6 +26,9 @@ from torchresidual.plan import Edge
 from torchresidual.script import ResidualSequentialScript
 from torchresidual.wrappers import RecurrentWrapper
 
+# Of the library as code that imports it knows it; it follows the published 0.1.0, whose names it keeps.
+__version__ = "0.2.0"
+
 __all__ = [
     "Apply",
     "ConfigurationError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -18,12 +19,13 @@ from torchresidual.errors import (
     OutsideBlockError,
     ResidualError,
     ShapeError,
-    UnknownRecordError,
 )
 from torchresidual.frame import Frame, RecordedTensor, current_frame
 from torchresidual.legacy import accept_legacy, modern_state
 from torchresidual.memory import version_of
+from torchresidual.mismatch import broadcasts, not_combined, not_joined, unknown_record
 from torchresidual.operations import OPERATIONS, Weight
+from torchresidual.projection import Unsettled
 from torchresidual.tracing import is_proxy
 
 Coefficient = float | LearnableAlpha | Tensor
@@ -97,6 +99,8 @@ class Apply(nn.Module):
 
     def _set_coefficient(self, name: str, value: Coefficient) -> None:
         if isinstance(value, numbers.Real):
+            if math.isnan(float(value)):
+                raise ConfigurationError(f"{name} must be a number, found nan", subject="Apply")
             setattr(self, name, float(value))
         elif isinstance(value, LearnableAlpha | nn.Parameter):
             setattr(self, name, value)
@@ -165,21 +169,8 @@ class Apply(nn.Module):
             )
         entry = frame.find(self._record_name)
         if entry is None:
-            raise self.unknown_record(frame.names())
+            raise unknown_record(self, frame)
         return entry
-
-    def unknown_record(self, reachable: list[str]) -> UnknownRecordError:
-        """Return the error for a Record that is not in reach.
-
-        Args:
-            reachable: The names there are.
-        """
-        wanted = f"a Record named {self._record_name!r}" if self._record_name else "a Record"
-        known = ", ".join(repr(name) for name in reachable) or "none"
-        return UnknownRecordError(
-            f"{wanted} must run before it, in this block or an enclosing one; Records there: {known}",
-            subject=repr(self),
-        )
 
     def combine(self, x: Any, r: Any, need_projection: bool) -> Any:
         """Return the result of the operation.
@@ -223,13 +214,14 @@ class Apply(nn.Module):
         scale = self.scale
         if not (isinstance(scale, float) and scale == 1.0):
             x = self._value_of("scale", x) * x
+        recorded = r
         if need_projection or self.projection_layer is not None:
             r = bridged(self, x, r)
         operation = OPERATIONS[self._operation]
         if operation.joins:
             return self._joined(x, r)
-        if not traced and r.shape != x.shape:
-            self._check_broadcast(x, r, need_projection)
+        if not traced and r.shape != x.shape and not broadcasts(r.shape, x.shape):
+            raise not_combined(self, x, recorded, r)
         if operation.weighted is None:
             return gated_by(self, x, r)
         alpha = self._value_of("alpha", x)
@@ -246,7 +238,7 @@ class Apply(nn.Module):
             return value()
         if isinstance(value, numbers.Real):  # assigned after construction
             return float(value)
-        if not is_proxy(x) and not _broadcasts(value.shape, x.shape):
+        if not is_proxy(x) and not broadcasts(value.shape, x.shape):
             raise ShapeError(
                 f"{name} of shape {tuple(value.shape)} does not broadcast to x {tuple(x.shape)}",
                 subject=repr(self),
@@ -262,28 +254,7 @@ class Apply(nn.Module):
                 a == b for i, (a, b) in enumerate(zip(x.shape, r.shape, strict=True)) if i != dim % x.dim()
             ):
                 raise
-            raise ShapeError(
-                f"cannot concat x {tuple(x.shape)} with recorded {tuple(r.shape)} along dimension {dim}: all other "
-                f"sizes must agree{_fitting_sizes(x, r, dim)}; pass dim= if the features lie elsewhere",
-                subject=repr(self),
-            ) from error
-
-    def _check_broadcast(self, x: Tensor, r: Tensor, need_projection: bool) -> None:
-        if _broadcasts(r.shape, x.shape):
-            return
-        shapes = f"recorded {tuple(r.shape)}, current {tuple(x.shape)}"
-        if self.projection_given:
-            reason = f"the given projection's output does not fit: projected {tuple(r.shape)}, current {tuple(x.shape)}"
-        elif need_projection:
-            reason = (
-                f"no projection bridges {shapes}: one maps features, with the stride of the branch; pass "
-                "projection= with a module of your own"
-            )
-        else:
-            grows = _broadcasts(x.shape, r.shape)
-            why = "x would be grown by broadcasting" if grows else "shapes differ"
-            reason = f"{why}: {shapes}; set need_projection=True in the Record, or make the sizes equal"
-        raise ShapeError(reason, subject=repr(self))
+            raise not_joined(self, x, r, dim) from error
 
     def _combine_packed(self, x: object, r: object, need_projection: bool) -> PackedSequence:
         """Work on the data of two packed sequences of the same lengths in the same order."""
@@ -332,11 +303,21 @@ class Apply(nn.Module):
         parts.append(f"alpha={_coefficient_text(self.alpha)}")
         if not (isinstance(self.scale, float) and self.scale == 1.0):
             parts.append(f"scale={_coefficient_text(self.scale)}")
-        if self.projection_given:
-            parts.append(f"projection={type(self.projection_layer).__name__}")
+        if self.projection_layer is not None:
+            parts.append(
+                f"{'projection' if self.projection_given else 'inserted'}={_short(self.projection_layer)}"
+            )
         if self.dim is not None:
             parts.append(f"dim={self.dim}")
         return f"Apply({', '.join(parts)})"
+
+
+def _short(layer: nn.Module) -> str:
+    """Return a layer's type, with its sizes if it is one that is inserted."""
+    weight = layer._parameters.get("weight")
+    if isinstance(layer, Unsettled) or layer._modules or weight is None or weight.dim() < 2:
+        return type(layer).__name__
+    return f"{type(layer).__name__}({weight.shape[1]}, {weight.shape[0]})"
 
 
 def _coefficient_text(value: Coefficient) -> str:
@@ -345,31 +326,11 @@ def _coefficient_text(value: Coefficient) -> str:
     return repr(value)
 
 
-def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:
-    """Say whether a tensor of ``shape`` broadcasts to ``target`` without growing it."""
-    if len(shape) > len(target):
-        return False
-    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False))
-
-
-def _fitting_sizes(x: Tensor, r: Tensor, dim: int) -> str:
-    """Say what would fit, where sizes are off by a few because halving and doubling lost a remainder."""
-    if x.dim() != r.dim():
-        return ""
-    off = [
-        (a, b)
-        for i, (a, b) in enumerate(zip(x.shape, r.shape, strict=True))
-        if i != dim % x.dim() and i != 0 and b - a > 0
-    ]
-    if not off:
-        return ""
-    return f" ({', '.join(f'{b} was recorded and {a} came back: an input for which it is {a} fits' for a, b in off)})"
-
-
 def _checked_operation(operation: str) -> str:
     if operation not in OPERATIONS:
+        meant = f"; for the name of a Record write record_name={operation!r}"
         raise ConfigurationError(
-            f"operation must be one of {', '.join(OPERATIONS)}; found {operation!r}", subject="Apply"
+            f"operation must be one of {', '.join(OPERATIONS)}; found {operation!r}{meant}", subject="Apply"
         )
     return operation
 

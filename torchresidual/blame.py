@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from torchresidual.plan import Plan, Step
 
 
-def complete(error: ResidualError, plan: Plan, step: Step, block: nn.Module) -> None:
+def complete(error: Exception, plan: Plan, step: Step, block: nn.Module) -> None:
     """Put the place of a step in front of an error's path, and advice behind its reason.
+
+    An error of torch's or of the user's own gets the place as a note, where Python has notes (from 3.11).
 
     Args:
         error: What was raised while the step ran.
@@ -23,6 +25,10 @@ def complete(error: ResidualError, plan: Plan, step: Step, block: nn.Module) -> 
         step: The step.
         block: The block; to the blocks around it, the error comes from there.
     """
+    if not isinstance(error, ResidualError):
+        if hasattr(error, "add_note"):
+            error.add_note(f"in a {type(block).__name__}, at '{step.path}': {type(step.module).__name__}")
+        return
     if step.call is Call.APPLY and not error.path:
         error.record = plan.places[step.place].name
     if isinstance(error, ShapeError) and step.call in (Call.APPLY, Call.SEARCH):

@@ -46,6 +46,16 @@ def writes_into_input(layer: nn.Module) -> Writes:
     return _judged(layer)[0]
 
 
+def returns_its_input(layer: nn.Module) -> bool:
+    """Say whether a layer is known to give back its input or a view of it, unwritten, as nn.Identity does.
+
+    Args:
+        layer: Any module.
+    """
+    writes, passes = _judged(layer)
+    return passes and writes is Writes.NEVER
+
+
 def switches_of(layer: nn.Module) -> Iterator[nn.Module]:
     """Yield the layers that decide by an attribute ``inplace`` whether they write: a user may flip it at any time.
 

@@ -31,7 +31,8 @@ def accept_legacy(apply: Apply, state_dict: dict[str, Any], prefix: str) -> list
     }
     if own and not any(key in state_dict for key in own):
         warnings.warn(
-            f"the state was saved before a first forward and lacks {', '.join(own)}; they keep their initialisation",
+            f"the state lacks {', '.join(own)}, as one that torchresidual 0.1.0 saved before a first forward; they "
+            "keep their initialisation",
             UserWarning,
             stacklevel=2,
         )

@@ -163,6 +163,10 @@ class Unsettled(nn.Module):
             parameter = UninitializedParameter(dtype=placement.dtype, device=placement.device)  # type: ignore[call-arg]  # torch's stub lacks them
             setattr(self, name, parameter)
 
+    def extra_repr(self) -> str:
+        """Say that the sizes are open."""
+        return "sizes not known yet"
+
     def reset_parameters(self) -> None:
         """Do nothing: there is nothing to draw before the sizes are known."""
 

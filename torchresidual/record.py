@@ -25,7 +25,7 @@ class Record(nn.Module):
         Any; the output is the input.
 
     Raises:
-        ConfigurationError: If ``name`` is neither a non-empty string nor None.
+        ConfigurationError: If ``name`` is neither a non-empty string nor None, or ``need_projection`` is a string.
 
     Example:
         >>> from torch import nn
@@ -37,7 +37,7 @@ class Record(nn.Module):
 
     def __init__(self, need_projection: bool = False, name: str | None = None) -> None:
         super().__init__()
-        self._need_projection = bool(need_projection)
+        self._need_projection = _checked_flag(need_projection)
         self._given_name = _checked_name(name)
         self._automatic_name: str | None = None
 
@@ -58,7 +58,7 @@ class Record(nn.Module):
 
     @need_projection.setter
     def need_projection(self, need_projection: bool) -> None:
-        self._need_projection = bool(need_projection)
+        self._need_projection = _checked_flag(need_projection)
         bump()
 
     @property
@@ -99,6 +99,18 @@ class Record(nn.Module):
 
     def __repr__(self) -> str:
         return f"Record(need_projection={self.need_projection}, name={self.name!r})"
+
+
+def _checked_flag(need_projection: bool) -> bool:
+    if isinstance(
+        need_projection, str
+    ):  # the first argument of torchresidual 0.1.0 is this one, not the name
+        raise ConfigurationError(
+            f"need_projection must be True or False, found {need_projection!r}; for a name write "
+            f"name={need_projection!r}",
+            subject="Record",
+        )
+    return bool(need_projection)
 
 
 def _checked_name(name: str | None) -> str | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import Tensor
 
 from torchresidual.blame import complete
-from torchresidual.errors import ConfigurationError, InPlaceError, ResidualError, StructureError
+from torchresidual.errors import ConfigurationError, InPlaceError, StructureError
 from torchresidual.frame import Frame, _context, current_frame
 from torchresidual.inplace import Writes
 from torchresidual.memory import copied, shares_memory, version_of
@@ -69,7 +70,7 @@ def run(block: ResidualSequential, plan: Plan, x: Any) -> Any:  # noqa: C901, PL
                         values[released] = None
                 else:
                     _release(step, plan, values, frame)
-    except ResidualError as error:
+    except Exception as error:
         if step is not None:
             complete(error, plan, step, block)
         raise
@@ -107,7 +108,7 @@ def run_watched(
             step = plan.steps[position]
             try:
                 x = split_extras(_call_watched(step, plan, frame, values, x, arguments), extras)
-            except ResidualError as error:
+            except Exception as error:
                 complete(error, plan, step, block)
                 raise
             end = step.end if step.call is _ENTER else position
@@ -259,18 +260,24 @@ def _arguments_of(plan: Plan, hidden: Any, module_kwargs: Mapping[str, Mapping[s
         arguments = {key: {"hidden": hidden} for key, step in layers.items() if step.wrapped}
         if not arguments:
             raise ConfigurationError(
-                "hidden was given, but no RecurrentWrapper is a direct child of the block", subject="forward"
+                "the second argument is the hidden state of RecurrentWrappers, and none is a direct child of the "
+                "block; other arguments go by the name of the layer: block(x, **{'1': {'attn_mask': mask}})",
+                subject="forward",
             )
     for key, keywords in module_kwargs.items():
         if key not in layers:
             known = ", ".join(repr(name) for name in layers) or "none"
+            close = difflib.get_close_matches(key, layers, n=1)
+            meant = f"did you mean {close[0]!r}? " if close else ""
             raise ConfigurationError(
-                f"no layer {key!r} takes keyword arguments here; direct children that do: {known}",
+                f"{key!r} is no layer of this block. {meant}Keyword arguments go to a direct child by its name, as "
+                f"block(x, **{{'1': {{'attn_mask': mask}}}}); layers: {known}",
                 subject="forward",
             )
         if not isinstance(keywords, dict):
             raise ConfigurationError(
-                f"{key}= must be a dict of keyword arguments for layer {key!r}, found {keywords!r}",
+                f"{key}= must be a dict of keyword arguments for layer {key!r}, as {{'attn_mask': mask}}; found "
+                f"{type(keywords).__name__}",
                 subject="forward",
             )
         arguments[key] = {**arguments.get(key, {}), **keywords}

@@ -58,7 +58,7 @@ def test_the_representation_shows_what_was_given() -> None:
             )
         )
         == "Apply(operation='concat', record_name='r', alpha=LearnableAlpha(value=0.5000, space=linear, "
-        "bounds=[0, 1]), scale=Parameter(2,), projection=Linear, dim=1)"
+        "bounds=[0, 1]), scale=Parameter(2,), projection=Linear(2, 2), dim=1)"
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -93,9 +95,9 @@ class TestShapes:
             message,
             "at '4'",
             "'skip'",
-            "x (2, 3, 15, 15) with recorded (2, 3, 16, 16)",
-            "16 was recorded and 15 came back: an input for which it is 15 fits",
-            "dim=",
+            "current (2, 3, 15, 15) with recorded (2, 3, 16, 16)",
+            "along dimension 1: all other sizes must agree",
+            "16 came back as 15: sizes at the Record must be a multiple of the stride in between",
         )
 
     @pytest.mark.parametrize("operation", ["concat", "highway"])
@@ -208,3 +210,57 @@ def test_an_error_is_pickled_with_its_message() -> None:
     with pytest.raises(ShapeError) as caught:
         block(torch.zeros(3, 4))
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own bytes
+
+
+class TestFirstMistakes:
+    """What everybody types wrong once."""
+
+    def test_a_name_in_the_place_of_need_projection_is_told_where_it_belongs(self) -> None:
+        with pytest.raises(
+            ConfigurationError, match=r"need_projection must be .* found 'a'; .* write name='a'"
+        ):
+            Record("a")  # type: ignore[arg-type]  # the mistake
+
+    def test_a_name_in_the_place_of_the_operation_is_told_where_it_belongs(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"found 'a'; .* write record_name='a'"):
+            Apply("a")
+
+    def test_an_apply_in_front_of_its_record_is_told_so(self) -> None:
+        block = ResidualSequential(Apply(record_name="a"), nn.Linear(2, 2), Record(name="a"))
+        with pytest.raises(UnknownRecordError, match=r"at '0'.* the one named 'a' stands behind it: move it"):
+            block(torch.zeros(1, 2))
+
+    def test_no_projection_is_advised_where_none_would_help(self) -> None:
+        block = ResidualSequential(Record(), nn.Conv2d(3, 8, 3), Apply())
+        with pytest.raises(ShapeError) as caught:
+            block(torch.zeros(1, 3, 32, 32))
+        assert_says(
+            str(caught.value), "recorded (1, 3, 32, 32), current (1, 8, 30, 30)", "padding=", "projection="
+        )
+        assert "need_projection" not in str(caught.value)
+
+    def test_shapes_are_those_before_the_projection(self) -> None:
+        block = ResidualSequential(Record(need_projection=True), nn.Conv2d(3, 8, 3), Apply())
+        with pytest.raises(ShapeError, match=r"recorded \(1, 3, 32, 32\), current \(1, 8, 30, 30\)"):
+            block(torch.zeros(1, 3, 32, 32))
+
+    def test_a_misspelt_layer_is_asked_back(self) -> None:
+        block = ResidualSequential(OrderedDict(attention=nn.MultiheadAttention(4, 1)))
+        with pytest.raises(
+            ConfigurationError, match=r"'atention' is no layer of this block. did you mean 'attention'"
+        ):
+            block(torch.zeros(1, 2, 4), atention={})
+
+    @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no notes")
+    def test_an_error_of_a_layer_says_where_it_stands(self) -> None:
+        block = ResidualSequential(nn.Identity(), ResidualSequential(nn.Linear(3, 3)))
+        with pytest.raises(RuntimeError) as caught:
+            block(torch.zeros(1, 2))
+        assert caught.value.__notes__ == [
+            "in a ResidualSequential, at '0': Linear",
+            "in a ResidualSequential, at '1': ResidualSequential",
+        ]
+
+    def test_nan_is_no_weight(self) -> None:
+        with pytest.raises(ConfigurationError, match="alpha must be a number, found nan"):
+            Apply(alpha=float("nan"))

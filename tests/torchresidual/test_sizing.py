@@ -262,7 +262,7 @@ class TestGiven:
         block = ResidualSequential(
             Record(name="r"), nn.Linear(4, 6), Apply("add", "r", projection=nn.Linear(4, 5))
         )
-        with pytest.raises(ShapeError, match=r"projected \(2, 5\), current \(2, 6\)"):
+        with pytest.raises(ShapeError, match=r"makes \(2, 5\) of it: recorded \(2, 4\), current \(2, 6\)"):
             block(torch.randn(2, 4))
 
     @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ class TestRefused:
             (
                 lambda: skip(nn.ConvTranspose2d(4, 6, 2, 2)),
                 (2, 4, 8, 8),
-                r"no projection bridges recorded \(2, 4, 8, 8\), current \(2, 6, 16, 16\).*projection=",
+                r"recorded \(2, 4, 8, 8\), current \(2, 6, 16, 16\); no projection bridges that.*projection=",
             ),
             (lambda: skip(Flat()), (2, 4, 8), r"the number of dimensions differs.*projection="),
             (
