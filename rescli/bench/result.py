@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 PassName = Literal["inference", "forward", "backward", "step"]
 PASSES: tuple[PassName, ...] = get_args(PassName)
 
+Verdict = Literal["faster", "slower", "same", "inconclusive"]
+
 WarningCode = Literal[
     "failed",
+    "no-plain",
     "out-of-memory",
     "no-gradient",
     "no-time",
@@ -24,6 +27,8 @@ WarningCode = Literal[
     "denormal",
     "oversubscribed",
     "one-device",
+    "no-channels",
+    "other-inputs",
 ]
 
 
@@ -66,10 +71,14 @@ class PassResult:
     Args:
         name: The block's variable or function.
         target: Where the block comes from, as ``specs/basic.py:block``.
-        variant: Which form of the block ran; ``block`` is the block as the spec wrote it.
+        variant: Which form of the block ran: ``block`` is the block as the spec wrote it, ``plain`` the same
+            without its skips, ``versus`` the block that it is compared with.
         device: Where it ran; several devices are joined by commas.
         parallel: ``none`` or ``dp``.
         dtype: Floating point type of the block.
+        autocast_dtype: Type that autocast computes in; None without ``--amp``.
+        compiled: Whether ``torch.compile`` made it.
+        channels_last: Whether weights and inputs lie channels last.
         batch_size: Items in the batch, over all devices.
         pass_name: Which pass was timed.
         samples_s: Time of one call, a value for each sample, in the order they were taken.
@@ -78,10 +87,13 @@ class PassResult:
         wall_median_s: Median time on the host's clock where the times above are a device's own; else None.
         throughput_per_s: Batch items a second, from the median.
         first_call_s: Time of the very first call, which belongs to no sample.
+        compile_s: What of it a usual call does not take, if the block was compiled; else None.
         peak_memory_bytes: Most memory taken at once beyond what block and input take; None = unknown.
         retained_bytes: Memory still taken when outputs and gradients are gone; None = unknown.
         flops: Floating point operations of this pass; None unless every one of them was counted.
         flops_per_s: These over the median.
+        flops_share: That over the rate of a large matrix product on this machine, in this run and in this
+            type; None if unknown.
         warnings: What to know before believing the row.
         failure: Why the pass was not run to its end, if something went wrong; also told as a warning.
     """
@@ -94,18 +106,68 @@ class PassResult:
     dtype: str
     batch_size: int
     pass_name: PassName
+    autocast_dtype: str | None = None
+    compiled: bool = False
+    channels_last: bool = False
     samples_s: tuple[float, ...] = ()
     iterations: int = 0
     statistics: Statistics | None = None
     wall_median_s: float | None = None
     throughput_per_s: float | None = None
     first_call_s: float | None = None
+    compile_s: float | None = None
     peak_memory_bytes: int | None = None
     retained_bytes: int | None = None
     flops: int | None = None
     flops_per_s: float | None = None
+    flops_share: float | None = None
     warnings: tuple[BenchWarning, ...] = ()
     failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two rows of the same pass, and which of them is faster.
+
+    Args:
+        a: What it is compared with: the TARGET under ``--versus``, under ``--baseline`` the one of the file.
+        b: What is compared: under ``--versus`` the plain block or the other TARGET; under ``--baseline`` the
+            TARGET as it is now.
+        kind: Which of the two options asked for it.
+        name: The block's variable or function.
+        device: Where both ran.
+        dtype: Floating point type of the block.
+        pass_name: Which pass was timed.
+        batch_size: Items in the batch.
+        ratio: Time of b over time of a.
+        ci95: Interval that holds the true ratio with 95% confidence; None below six samples.
+        verdict: What that says of b against a.
+        margin: How far from one the whole interval had to lie for that.
+        paired: Whether the samples were taken side by side.
+        pairs: How many pairs there are; None if unpaired.
+        variant: Which form of the block b is, as in its row.
+    """
+
+    a: str
+    b: str
+    kind: Literal["versus", "baseline"]
+    name: str
+    device: str
+    dtype: str
+    pass_name: PassName
+    batch_size: int
+    ratio: float
+    ci95: tuple[float, float] | None
+    verdict: Verdict
+    margin: float
+    paired: bool
+    pairs: int | None = None
+    variant: str = "block"
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether it is slower than a baseline by more than was allowed."""
+        return self.kind == "baseline" and self.verdict == "slower"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +217,11 @@ class BenchResult:
     Args:
         environment: What it ran on.
         results: The rows, in the order of the targets.
+        comparisons: Which of two rows is faster, in the same order.
         interrupted: Whether the run was stopped before it was done.
     """
 
     environment: Environment
     results: tuple[PassResult, ...]
+    comparisons: tuple[Comparison, ...] = ()
     interrupted: bool = False
