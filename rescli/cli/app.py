@@ -232,6 +232,11 @@ def _explain(error: BaseException) -> int:
         return error.code if isinstance(error.code, int) else ExitCode.DONE
     if isinstance(error, _UsageError):
         error = _worded(error)
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "torchresidual":
+        error = FileError(
+            f"the package torchresidual that Python finds is not the one that came with rescli: {error}",
+            hint="`rescli env` says what brought it and how to put ours back",
+        )
     if isinstance(error, BrokenPipeError):
         drop_output()
         return exit_code_of(error)

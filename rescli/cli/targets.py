@@ -96,11 +96,13 @@ def _work_on(
     parse_target(text)
     # Only now: a missing file is reported without waiting for torch.
     from rescli.spec.blame import blame_user  # noqa: PLC0415
-    from rescli.spec.prepare import prepare  # noqa: PLC0415
+    from rescli.spec.prepare import preparations  # noqa: PLC0415
 
-    for block in prepare(text, request):
-        with _noted(codes), blame_user(block.spec_file, f"{block.target} could not be run"):
-            results.append(work(block))
+    for make in preparations(text, request):
+        with _noted(codes):
+            block = make()
+            with blame_user(block.spec_file, f"{block.target} could not be run"):
+                results.append(work(block))
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from rescli.errors import CommandLineError
 from rescli.graph.copies import copy_block, suitable_device, untouched_rng
 from rescli.graph.structure import map_tensors
 
@@ -30,9 +31,18 @@ def layer_table(module: nn.Module, inputs: Sequence[object]) -> str:
 
     Returns:
         The table, or a sentence that says why there is none.
+
+    Raises:
+        CommandLineError: NumPy, which torchinfo imports without asking for it, is not installed.
     """
     # Here, not above: only this table needs it.
-    import torchinfo  # noqa: PLC0415
+    try:
+        import torchinfo  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise CommandLineError(
+            f"--layers: torchinfo, which draws the table, needs {error.name}, and it is not installed",
+            hint=f"pip install {error.name}",
+        ) from error
 
     device = suitable_device(module, inputs)
     twin = copy_block(module, device).module

@@ -67,7 +67,9 @@ def example_input(block: nn.Module, name: str, given: object, request: Request) 
     if expected is None:
         raise SpecError(
             f"the input of {name} cannot be worked out: no layer at its start tells its sizes",
-            hint="give --input SHAPE, as --input 8x64, or set example_inputs in the spec",
+            hint=(
+                f"give --input SHAPE, as --input 8x64, or say it in the spec: example_inputs = {{{name!r}: (8, 64)}}"
+            ),
         )
     tensors = tuple(source.fill(InputShape(shape)) for shape in expected.shapes)
     return _sized(ExampleInput(tensors, "inferred", batch_dim), request)

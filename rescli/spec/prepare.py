@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -18,6 +19,7 @@ from rescli.spec.request import Request
 from rescli.spec.target import parse_target
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import torch
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from rescli.spec.inputs import Origin
     from rescli.spec.load import LoadedSpec
 
-__all__ = ["PreparedBlock", "Request", "prepare"]
+__all__ = ["PreparedBlock", "Request", "preparations", "prepare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,21 @@ def prepare(target_text: str, request: Request) -> tuple[PreparedBlock, ...]:
         CommandLineError: A ``--set`` key fits nothing, or an argument is missing.
         HardwareError: The device is not there.
     """
+    return tuple(make() for make in preparations(target_text, request))
+
+
+def preparations(target_text: str, request: Request) -> tuple[Callable[[], PreparedBlock], ...]:
+    """Load what a TARGET names, and return what prepares each of its blocks: one that fails hides no other.
+
+    Args:
+        target_text: As typed.
+        request: How the blocks are built and fed.
+
+    Raises:
+        SpecError: The target cannot be found or loaded, or lists no block.
+        CommandLineError: A ``--set`` key fits nothing, or an argument is missing.
+        HardwareError: The device is not there.
+    """
     device = find_device(request.device)
     target = parse_target(target_text)
     with seeded(request.seed):
@@ -83,7 +100,7 @@ def prepare(target_text: str, request: Request) -> tuple[PreparedBlock, ...]:
     if not definitions:
         raise _nothing_listed(spec)
     check_settings(definitions, request.settings)
-    return tuple(_prepared(spec, definition, request, device) for definition in definitions)
+    return tuple(partial(_prepared, spec, definition, request, device) for definition in definitions)
 
 
 def _prepared(

@@ -17,6 +17,7 @@ import pytest
 from rescli import __version__
 from rescli.cli.app import COMMANDS
 from rescli.cli.commands import specs as specs_command
+from rescli.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from tests.rescli.cli.conftest import RunRescli
@@ -165,6 +166,19 @@ def test_a_fault_of_ours_ends_with_70_and_says_so(rescli: RunRescli, monkeypatch
     assert "Traceback (most recent call last):" in rescli("specs", "--traceback").err
 
 
+def test_another_package_of_the_librarys_name_is_said_to_be_in_the_way(
+    rescli: RunRescli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def import_from_the_other() -> None:
+        raise ImportError("cannot import name 'recorded_for'", name="torchresidual.core")
+
+    monkeypatch.setattr(specs_command, "shipped_specs", import_from_the_other)
+    ended = rescli("specs")
+    assert ended.code == ExitCode.FILE
+    assert "the package torchresidual that Python finds is not the one that came with rescli" in ended.err
+    assert "rescli env" in ended.err
+
+
 def test_ctrl_c_ends_with_130(rescli: RunRescli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -268,7 +282,7 @@ def test_completion_offers_targets() -> None:
     environ = {
         **os.environ,
         "_RESCLI_COMPLETE": "complete_bash",
-        "COMP_WORDS": "rescli show resn",
+        "COMP_WORDS": "rescli show resnet1",
         "COMP_CWORD": "2",
     }
     process = start(env=environ)

@@ -52,6 +52,12 @@ def test_the_others_go_on_and_the_highest_code_is_returned(capsys: pytest.Captur
     assert "ValueError: bad" in captured.err
 
 
+def test_a_block_without_an_input_hides_none_of_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mixed.py").write_text("first = nn.Linear(2, 2)\nsecond = nn.Tanh()\nthird = nn.Linear(3, 3)\n")
+    assert names("mixed.py") == Outcome(("mixed.py:first", "mixed.py:third"), ExitCode.SPEC)
+    assert "the input of second cannot be worked out" in capsys.readouterr().err
+
+
 def test_the_highest_code_wins_whatever_the_order() -> None:
     def work(block: PreparedBlock) -> None:
         raise HardwareError(block.name) if block.name == "first" else CommandLineError(block.name)

@@ -161,7 +161,9 @@ def test_a_default_device_that_a_spec_has_set_changes_nothing() -> None:
 def test_what_cannot_be_worked_out_says_what_to_give() -> None:
     with pytest.raises(SpecError, match="the input of block cannot be worked out") as caught:
         found(nn.ReLU())
-    assert caught.value.hint == "give --input SHAPE, as --input 8x64, or set example_inputs in the spec"
+    assert caught.value.hint == (
+        "give --input SHAPE, as --input 8x64, or say it in the spec: example_inputs = {'block': (8, 64)}"
+    )
 
 
 @pytest.mark.parametrize("text", ["99999999x99999999", "99999999999999999999"])

@@ -242,6 +242,7 @@ def test_free_threads_share_a_generator_so_dropout_is_stressed_in_eval_mode() ->
 
 
 def test_a_module_that_changes_with_each_training_call_is_checked_in_eval_mode() -> None:
+    torch.manual_seed(0)  # with some weights the norm is found at once, and nothing changes any more
     module = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4))
     found = check(nn.Sequential(module, nn.ReLU()), "shared")
     assert found.status == "pass"
