@@ -91,3 +91,8 @@ def test_fsdp_takes_over_a_state_of_one_process_and_gives_it_back(reports: Repor
 @needs_fsdp
 def test_fsdp_in_half_precision_computes_as_a_block_in_half_precision(reports: Reports) -> None:
     assert_passed("fsdp_in_half_precision", reports)
+
+
+@needs_fsdp
+def test_fsdp_refuses_sizes_that_are_not_settled(reports: Reports) -> None:
+    assert_passed("fsdp_not_settled", reports)

@@ -259,6 +259,19 @@ def fsdp_in_half_precision() -> None:
     assert {whole(parameter.grad).dtype for parameter in block.parameters()} == {torch.float32}
 
 
+def fsdp_not_settled() -> None:
+    """The words are those of torch, which say what to do: run it once."""
+    from torch.distributed.fsdp import fully_shard
+
+    block = ResidualSequential(Record(need_projection=True), Doubled(), Apply())
+    try:
+        fully_shard(block)
+    except RuntimeError as error:
+        assert "uninitialized parameter" in str(error)  # noqa: PT017 - there is no pytest here
+    else:
+        raise AssertionError("fully_shard took uninitialized parameters")
+
+
 DDP: dict[str, Callable[[], None]] = {
     **{f"ddp: {name}": partial(ddp, case) for name, case in BLOCKS.items()},
     "ddp: checkpointed": ddp_checkpointed,
@@ -276,6 +289,7 @@ OTHERS: dict[str, Callable[[], None]] = {
         fsdp_not_restored,
         fsdp_loads_a_whole_state,
         fsdp_in_half_precision,
+        fsdp_not_settled,
     )
 }
 
