@@ -29,6 +29,6 @@ def test_a_block_that_torchinfo_cannot_run_is_a_sentence() -> None:
 def test_without_numpy_the_table_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchinfo", None)
     with pytest.raises(
-        CommandLineError, match="--layers: torchinfo.* needs torchinfo, and it is not installed"
+        CommandLineError, match=r"--layers: torchinfo.* needs torchinfo, and it is not installed"
     ):
         layer_table(nn.Linear(2, 2), [torch.zeros(1, 2)])
