@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 
 from tests.torchresidual.compiled_blocks import CASES, RECURRENT, Case
-from torchresidual import Apply, Record, ResidualSequential
+from torchresidual import Apply, Record, ResidualSequential, UnknownRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,6 +91,23 @@ def test_a_block_with_a_recurrent_layer_compiles_with_graph_breaks() -> None:
     block, x = RECURRENT.build()
     compiled = torch.compile(block, backend="eager")
     torch.testing.assert_close(compiled(x), block(x))
+
+
+def test_an_inner_block_compiled_on_its_own_keeps_its_skips() -> None:
+    block = ResidualSequential(Record(), ResidualSequential(Record(), nn.Linear(8, 8), Apply()), Apply())
+    x = torch.randn(3, 8)
+    expected = block(x)
+    block.get_submodule("1").compile(backend="eager", fullgraph=True)
+    torch.testing.assert_close(block(x), expected)
+
+
+# torch's own, where it goes on behind a graph break.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_an_inner_block_compiled_on_its_own_does_not_see_the_records_around_it() -> None:
+    block, x = CASES["nested"].build()
+    block.get_submodule("1").compile(backend="eager")
+    with pytest.raises(UnknownRecordError, match=r"record_name='outer'.*must run before it"):
+        block(x)
 
 
 class Doubling(nn.Module):
