@@ -35,6 +35,7 @@ class Read:
         recorded_shape: Shape of that tensor, before a projection; None if there is none.
         current_shape: Shape of the tensor that reached the Apply.
         bytes_held: Memory of the recorded tensor.
+        is_current: Whether the tensor that reached the Apply is that very tensor.
     """
 
     record: nn.Module | None
@@ -42,6 +43,7 @@ class Read:
     recorded_shape: Shape | None
     current_shape: Shape
     bytes_held: int = 0
+    is_current: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +119,7 @@ def record_run(block: BlockCopy, inputs: Sequence[object]) -> Recording:
     recorder.watch()
     outputs: tuple[Tensor, ...] = ()
     error: Exception | None = None
-    with untouched_rng(), torch.no_grad(), _without_compiling():
+    with untouched_rng(), torch.no_grad(), without_compiling():
         try:
             with meter:
                 output = block.module(*inputs)
@@ -127,7 +129,7 @@ def record_run(block: BlockCopy, inputs: Sequence[object]) -> Recording:
     return Recording(tuple(recorder.executions), outputs, error, recorder.culprit(error))
 
 
-def _without_compiling() -> contextlib.AbstractContextManager[object]:
+def without_compiling() -> contextlib.AbstractContextManager[object]:
     """Let what ``torch.compile`` made run as it was written: there are no layers to see in compiled code."""
     # Nothing can be compiled before this is imported, and importing it takes seconds.
     if "torch._dynamo" not in sys.modules:
@@ -243,7 +245,9 @@ def _what_is_read(module: Apply, args: tuple[Any, ...]) -> Read:
     if tensor is None:
         return Read(recorded.record, recorded.name, None, current_shape)
     held = tensor.numel() * tensor.element_size()
-    return Read(recorded.record, recorded.name, tuple(tensor.shape), current_shape, held)
+    return Read(
+        recorded.record, recorded.name, tuple(tensor.shape), current_shape, held, is_current=tensor is current
+    )
 
 
 def _came_from(error: BaseException | None, cause: BaseException | None) -> bool:

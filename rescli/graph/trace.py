@@ -10,21 +10,22 @@ from torch import Tensor, nn
 
 from rescli.graph.copies import copy_block, is_without_data, suitable_device
 from rescli.graph.details import type_name
-from rescli.graph.diagnose import Placement, diagnose
-from rescli.graph.model import BlockGraph, Diagnostic, Failure, InputFact, TensorFact
+from rescli.graph.diagnose import diagnose
+from rescli.graph.diagnostics.rule import Finding
+from rescli.graph.gather import gather
+from rescli.graph.model import BlockGraph, Failure, InputFact, TensorFact
 from rescli.graph.recording import record_run
 from rescli.graph.rows import rows_of
 from rescli.graph.skips import edges_of
 from rescli.graph.structure import dtype_name, has_size, map_tensors
-from torchresidual import ResidualSequential
-from torchresidual.core import Apply, Record
 from torchresidual.errors import ResidualError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rescli.graph.copies import BlockCopy, Device
-    from rescli.graph.model import Origin
+    from rescli.graph.diagnostics.evidence import BackwardRun, FittingInput
+    from rescli.graph.model import LayerFact, Origin
     from rescli.graph.recording import Recording
 
 
@@ -49,6 +50,7 @@ def trace(
     target: str,
     origin: Origin,
     device: Device | None = None,
+    backward: bool = False,
 ) -> BlockGraph:
     """Run a copy of a block once and say what it is.
 
@@ -63,6 +65,7 @@ def trace(
         origin: How the input was found.
         device: Where the copy runs: ``cpu``, or ``meta`` without data. None runs small blocks for real and
             large ones on meta.
+        backward: Whether to run a backward pass as well, for what can only be found by one.
 
     Returns:
         The facts. Of a block that raises, those up to the layer that did, with ``failure`` set.
@@ -76,7 +79,9 @@ def trace(
         >>> graph.parameters, graph.flops, graph.layers[0].detail
         (10, 48, '4 -> 2')
     """
-    return trace_with_error(module, inputs, name=name, target=target, origin=origin, device=device).graph
+    return trace_with_error(
+        module, inputs, name=name, target=target, origin=origin, device=device, backward=backward
+    ).graph
 
 
 def trace_with_error(
@@ -87,6 +92,7 @@ def trace_with_error(
     target: str,
     origin: Origin,
     device: Device | None = None,
+    backward: bool = False,
 ) -> Traced:
     """Do what ``trace`` does, and hand over the error itself as well.
 
@@ -97,8 +103,10 @@ def trace_with_error(
         target: As for ``trace``.
         origin: As for ``trace``.
         device: As for ``trace``.
+        backward: As for ``trace``.
     """
-    block, recording, notes = _run(module, inputs, device or suitable_device(module, inputs))
+    device = device or suitable_device(module, inputs)
+    block, recording, needs_data = _run(module, inputs, device)
     failure = _failure(recording)
     rows = rows_of(block.module, recording)
     layers = tuple(row for _, row in rows)
@@ -106,6 +114,15 @@ def trace_with_error(
     parameters = _sizes(block.module.named_parameters())
     # Asked of the block itself: copies of TorchScript modules forget it.
     frozen = {path for path, each in module.named_parameters() if not each.requires_grad}
+    evidence = gather(
+        module,
+        rows,
+        edges,
+        failure,
+        fitting=_fitting(module, inputs, layers, failure, device),
+        needs_data=needs_data,
+        backward=_backward(module, inputs) if backward and failure is None else None,
+    )
     accounts = [execution.account for execution in recording.executions if not execution.is_hidden]
     graph = BlockGraph(
         name=name,
@@ -120,7 +137,7 @@ def trace_with_error(
         uncounted=_uncounted(recording),
         layers=layers,
         edges=edges,
-        diagnostics=(*diagnose(layers, edges, failure, placements(module)), *notes),
+        diagnostics=diagnose(evidence),
         failure=failure,
     )
     return Traced(graph, recording.error)
@@ -131,43 +148,45 @@ def _sizes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, int]:
     return {path: each.numel() if has_size(each) else 0 for path, each in tensors}
 
 
-def placements(module: nn.Module) -> tuple[Placement, ...]:
-    """List the Records and Applies of a block in the order of its structure, one for each place.
-
-    Args:
-        module: The block.
-    """
-    scopes: dict[str, str] = {}
-    found = []
-    for path, part in module.named_modules(remove_duplicate=False):
-        around = scopes.get(path.rpartition(".")[0], "")
-        scopes[path] = path if isinstance(part, ResidualSequential) else around
-        if isinstance(part, Record):
-            found.append(Placement(path, "record", part.name, around))
-        elif isinstance(part, Apply):
-            found.append(Placement(path, "apply", part.record_name, around))
-    return tuple(found)
-
-
 def _run(
     module: nn.Module, inputs: Sequence[object], device: Device
-) -> tuple[BlockCopy, Recording, tuple[Diagnostic, ...]]:
+) -> tuple[BlockCopy, Recording, Finding | None]:
     """Run a copy on the device, or on the CPU where the block needs values that meta tensors do not have."""
     block, recording = _run_on(module, inputs, device)
     error = recording.error
     if device == "cpu" or error is None or is_without_data(module) or not _needs_data(error):
-        return block, recording, ()
+        return block, recording, None
     blamed = recording.failed
     culprit = f"{type_name(blamed.module)} at {blamed.path!r}" if blamed and blamed.path else "it"
-    note = Diagnostic(
-        code="needs-data",
-        severity="note",
-        path=blamed.path if blamed else "",
-        message=f"the block is large, and {culprit} cannot run without data: it ran on the CPU",
-        hint="",
+    note = Finding(
+        blamed.path if blamed else "",
+        f"the block is large, and {culprit} cannot run without data: it ran on the CPU",
     )
     block, recording = _run_on(module, inputs, "cpu")
-    return block, recording, (note,)
+    return block, recording, note
+
+
+def _fitting(
+    module: nn.Module,
+    inputs: Sequence[object],
+    layers: Sequence[LayerFact],
+    failure: Failure | None,
+    device: Device,
+) -> FittingInput | None:
+    """Look for inputs that fit, where the two ends of a skip do not."""
+    if failure is None or failure.recorded_shape is None:
+        return None
+    from rescli.graph.fitting import fitting_input  # noqa: PLC0415 - most blocks run
+
+    return fitting_input(
+        layers, failure, inputs, lambda others: _run_on(module, others, device)[1].error is None
+    )
+
+
+def _backward(module: nn.Module, inputs: Sequence[object]) -> BackwardRun | None:
+    from rescli.graph.backward import run_backward  # noqa: PLC0415 - only where it is asked for
+
+    return run_backward(module, inputs)
 
 
 def _run_on(module: nn.Module, inputs: Sequence[object], device: Device) -> tuple[BlockCopy, Recording]:

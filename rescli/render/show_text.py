@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from rescli.render.columns import GAP, Column, lay_out, table
+from rescli.render.diagnostic_lines import diagnostic_lines, keep_shapes
 from rescli.render.gutter import ASCII, UNICODE, draw_gutter
 from rescli.render.style import Style, fixed, wrapped
 from rescli.units import format_bytes, format_count, format_flops
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from rescli.graph.model import (
         BlockGraph,
-        Diagnostic,
         EdgeFact,
         InsertedFact,
         LayerFact,
@@ -38,7 +37,6 @@ _LISTING = (
 )
 # The lines with which torchinfo draws its tree.
 _ASCII_TREE = str.maketrans("├│└─", "||'-")
-_SHAPE = re.compile(r"\([\d, ]*\)")
 
 
 def render_show_text(graphs: Sequence[BlockGraph], style: Style, appendices: Sequence[str] = ()) -> str:
@@ -127,7 +125,7 @@ def _cells(graph: BlockGraph, style: Style) -> Iterator[tuple[str, ...]]:
     sources = {edge.apply_index: edge for edge in graph.edges}
     dtype = graph.inputs[0].dtype if graph.inputs else None
     for row in graph.layers:
-        output = _keep_shapes(row.output)
+        output = keep_shapes(row.output)
         if row.dtype is not None and row.dtype != dtype:
             output = f"{output} {row.dtype}"
             dtype = row.dtype
@@ -139,11 +137,6 @@ def _cells(graph: BlockGraph, style: Style) -> Iterator[tuple[str, ...]]:
             format_count(row.parameters) if row.parameters else "",
             "" if graph.failure and row.flops is None else _flops_cell(row),
         )
-
-
-def _keep_shapes(text: str) -> str:
-    """Keep each shape in a text on one line."""
-    return _SHAPE.sub(lambda shape: fixed(shape.group()), text)
 
 
 def row_label(row: LayerFact, edge: EdgeFact | None, style: Style) -> str:
@@ -292,19 +285,7 @@ def _inserted_row(edge: EdgeFact, module: InsertedFact, total: int, style: Style
 
 
 def _diagnostics(graph: BlockGraph, style: Style) -> list[str]:
-    return [line for each in graph.diagnostics for line in _diagnostic(each, style)]
-
-
-def _diagnostic(each: Diagnostic, style: Style) -> Iterator[str]:
-    place = f" at '{each.path}'" if each.path else ""
-    # An error of the user's own code may have several lines.
-    lines = _keep_shapes(each.message).splitlines()
-    first, *more = wrapped(f"{each.severity}{place} ({each.code}): {lines[0]}", style.width, "  ")
-    yield style.paint(each.severity, each.severity) + first.removeprefix(each.severity)
-    yield from more
-    yield from (f"  {line}" for line in lines[1:])
-    if each.hint:
-        yield from wrapped(f"  hint: {each.hint}", style.width, "    ")
+    return [line for each in graph.diagnostics for line in diagnostic_lines(each, style)]
 
 
 def shape_text(shape: Shape) -> str:

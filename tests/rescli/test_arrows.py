@@ -43,6 +43,8 @@ TORCH_FREE = (
     "rescli.bench.failure",
     "rescli.bench.stats",
     "rescli.graph.diagnose",
+    "rescli.graph.diagnostics",
+    "rescli.graph.diagnostics.*",
     "rescli.threads.limits",
     "rescli.threads.schedule",
 )

@@ -1,171 +1,96 @@
-"""Each diagnostic fires where it should, and its twin, a block beside it that is right, stays silent."""
+"""The table of all diagnostics: stable codes, documented, each shown firing, and the order in which they come."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
-import pytest
-import torch
 from torch import nn
 
-from rescli.graph.trace import trace
-from torchresidual import Apply, Record, ResidualSequential
+from rescli.graph.diagnose import RULES, diagnose
+from rescli.graph.diagnostics.evidence import Evidence
+from tests.rescli.graph.diagnostics import (
+    test_layers,
+    test_layout,
+    test_names,
+    test_parameters,
+    test_shapes,
+    test_skips,
+    test_weights,
+)
+from tests.rescli.graph.finding import found, linear
+from torchresidual import Apply, LearnableAlpha, Record, ResidualSequential
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Found = list[tuple[str, str, str]]
-
-
-def found(block: nn.Module) -> Found:
-    graph = trace(block, (torch.zeros(2, 4),), name="block", target="a.py:block", origin="spec")
-    return [(each.code, each.severity, each.path) for each in graph.diagnostics]
-
-
-def linear() -> nn.Module:
-    return nn.Linear(4, 4)
-
-
-def lonely() -> nn.Module:
-    with pytest.warns(UserWarning, match="has no Record before it"):
-        return ResidualSequential(linear(), Apply())
+DOCUMENT = Path(__file__).parents[3] / "docs" / "DIAGNOSTICS.md"
+HEADING = re.compile(r"^### `([a-z-]+)` \((error|warning|note)\)$", re.MULTILINE)
+TOPICS = (test_names, test_shapes, test_skips, test_layers, test_weights, test_parameters, test_layout)
+# Its evidence is made by the tracer alone, whose tests show it.
+WITHOUT_CASE = {"needs-data"}
 
 
-FAULTS: dict[str, tuple[Callable[[], nn.Module], Callable[[], nn.Module], Found]] = {
-    "a record that nobody reads": (
-        lambda: ResidualSequential(Record(name="a"), Record(name="b"), linear(), Apply(record_name="b")),
-        lambda: ResidualSequential(
-            Record(name="a"), Record(name="b"), linear(), Apply(record_name="b"), Apply(record_name="a")
-        ),
-        [("unused-record", "warning", "0")],
-    ),
-    "a record overwritten before it is read": (
-        lambda: ResidualSequential(
-            Record(name="a"), linear(), Record(name="a"), linear(), Apply(record_name="a")
-        ),
-        lambda: ResidualSequential(
-            Record(name="a"), linear(), Apply(record_name="a"), Record(name="a"), Apply(record_name="a")
-        ),
-        [("record-overwritten", "warning", "0")],
-    ),
-    "a record of the same name in an inner block overwrites nothing": (
-        lambda: ResidualSequential(
-            Record(name="a"), ResidualSequential(Record(name="a"), linear(), Apply(record_name="a"))
-        ),
-        lambda: ResidualSequential(
-            Record(name="a"),
-            ResidualSequential(Record(name="a"), linear(), Apply(record_name="a")),
-            Apply(record_name="a"),
-        ),
-        [("unused-record", "warning", "0")],
-    ),
-    "an unknown record": (
-        lambda: ResidualSequential(
-            Record(name="a"), linear(), Apply(record_name="b"), Apply(record_name="a")
-        ),
-        lambda: ResidualSequential(Record(name="a"), linear(), Apply(record_name="a")),
-        [("unknown-record", "error", "2")],
-    ),
-    "an apply without any record": (
-        lonely,
-        lambda: ResidualSequential(Record(), linear(), Apply()),
-        [("unknown-record", "error", "1")],
-    ),
-    "an apply before its record": (
-        lambda: ResidualSequential(
-            Apply(record_name="a"), linear(), Record(name="a"), Apply(record_name="a")
-        ),
-        lambda: ResidualSequential(Record(name="a"), Apply(record_name="a")),
-        [("apply-before-record", "error", "0")],
-    ),
-    "a record of an inner block is out of reach": (
-        lambda: ResidualSequential(
-            ResidualSequential(Record(name="a"), linear(), Apply(record_name="a")), Apply(record_name="a")
-        ),
-        lambda: ResidualSequential(Record(name="a"), ResidualSequential(linear(), Apply(record_name="a"))),
-        [("unknown-record", "error", "1")],
-    ),
-    "a skip applied twice": (
-        lambda: ResidualSequential(
-            Record(name="a"), linear(), Apply(record_name="a"), linear(), Apply(record_name="a")
-        ),
-        lambda: ResidualSequential(Record(name="a"), linear(), Apply(record_name="a")),
-        [("skip-applied-twice", "note", "0")],
-    ),
-    "shapes that do not fit": (
-        lambda: ResidualSequential(Record(name="a"), nn.Linear(4, 8), Apply(record_name="a")),
-        lambda: ResidualSequential(Record(True, "a"), nn.Linear(4, 8), Apply(record_name="a")),
-        [("shape-mismatch", "error", "2")],
-    ),
-    "a layer that fails": (
-        lambda: ResidualSequential(Record(), linear(), Apply(), nn.Linear(3, 3)),
-        lambda: ResidualSequential(Record(), linear(), Apply(), nn.Linear(4, 3)),
-        [("layer-failed", "error", "3")],
-    ),
-    "several faults at once": (
-        lambda: ResidualSequential(
-            Record(name="a"), Apply(record_name="b"), Apply(record_name="c"), Record(name="c")
-        ),
-        lambda: ResidualSequential(Record(name="a"), Apply(record_name="a")),
-        [
-            ("unknown-record", "error", "1"),
-            ("apply-before-record", "error", "2"),
-            ("unused-record", "warning", "0"),
-        ],
-    ),
-}
+def documented(text: str) -> list[tuple[str, str]]:
+    """Give code and severity of each entry."""
+    return HEADING.findall(text)
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_found_and_its_twin_is_not(name: str) -> None:
-    faulty, twin, expected = FAULTS[name]
-    assert found(faulty()) == expected
-    assert found(twin()) == []
-
-
-def messages(block: nn.Module) -> list[tuple[str, str]]:
-    graph = trace(block, (torch.zeros(2, 4),), name="block", target="a.py:block", origin="spec")
-    return [(each.message, each.hint) for each in graph.diagnostics]
-
-
-def test_messages_say_what_was_found_and_what_to_do() -> None:
-    assert messages(ResidualSequential(Record(name="a"), linear(), Apply(record_name="b"))) == [
-        (
-            "the Apply asks for a Record named 'b', and none is in reach; Records of the block: 'a'",
-            "name one of them in record_name=, or add the Record before the Apply",
-        ),
-        (
-            "the record 'a' is never read by an Apply",
-            "add an Apply that names it, or take the Record out",
-        ),
-    ]
-    assert messages(ResidualSequential(Apply(record_name="a"), Record(name="a"))) == [
-        (
-            "the Apply reads the record 'a', which stands after it at '1'",
-            "put the Record before the layers that the skip spans",
-        )
-    ]
-    assert messages(nn.Sequential(nn.Linear(3, 3))) == [
-        (
-            "Linear failed on input (2, 4): mat1 and mat2 shapes cannot be multiplied (2x4 and 3x3)",
-            "compare the shape with what the layer takes; --input gives another one",
-        )
-    ]
-    twice = ResidualSequential(Record(name="a"), linear(), Apply(record_name="a"), Apply(record_name="a"))
-    assert messages(twice) == [("the record 'a' is applied 2 times, at '2', '3'", "")]
-    overwritten = ResidualSequential(Record(name="a"), Record(name="a"), Apply(record_name="a"))
-    assert messages(overwritten) == [
-        (
-            "the record 'a' is recorded again at '1' before an Apply has read it",
-            "give one of the two another name",
-        )
-    ]
-
-
-def test_a_shape_mismatch_shows_both_shapes() -> None:
-    ((message, hint),) = messages(
-        ResidualSequential(Record(name="a"), nn.Linear(4, 8), Apply(record_name="a"))
+def test_every_diagnostic_has_its_entry_with_the_right_severity() -> None:
+    assert sorted(documented(DOCUMENT.read_text(encoding="utf-8"))) == sorted(
+        (rule.code, rule.severity) for rule in RULES
     )
-    assert "recorded (2, 4), current (2, 8)" in message
-    assert "need_projection=True" in message
-    assert hint == "Apply(projection=...) takes a module of your own for the skip"
+
+
+def test_an_entry_of_another_severity_would_be_seen() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert documented(text.replace("`unused-record` (warning)", "`unused-record` (note)")) != documented(text)
+
+
+def test_every_code_is_unique_and_shown_firing() -> None:
+    codes = [rule.code for rule in RULES]
+    assert len(set(codes)) == len(codes)
+    fired = {code for topic in TOPICS for case in topic.CASES.values() for code, _, _ in case.found}
+    assert fired | WITHOUT_CASE == set(codes)
+
+
+def test_the_gravest_come_first_and_then_the_order_of_the_layers() -> None:
+    block = ResidualSequential(
+        Record(name="unused"),
+        Record(name="a"),
+        linear(),
+        Apply(record_name="a", alpha=LearnableAlpha(0.5)),
+        Record(name="a"),
+        nn.ReLU(inplace=True),
+        Apply(record_name="a"),
+        nn.Dropout(0.1),
+        nn.Linear(3, 3),
+    )
+    assert found(block) == [
+        ("layer-failed", "error", "8"),
+        ("unused-record", "warning", "0"),
+        ("in-place-after-record", "warning", "5"),
+        ("dropout-after-apply", "warning", "7"),
+        ("alpha-weight-decay", "note", "3.alpha"),
+    ]
+
+
+def test_a_block_that_stops_early_still_gets_what_its_structure_tells() -> None:
+    block = ResidualSequential(
+        nn.Linear(3, 3),
+        Record(name="a"),
+        Apply("concat", "nowhere", alpha=LearnableAlpha(1.0)),
+        Record(name="b"),
+        Record(name="b"),
+        Apply(record_name="b"),
+    )
+    assert found(block) == [
+        ("layer-failed", "error", "0"),
+        ("unknown-record", "error", "2"),
+        ("unused-record", "warning", "1"),
+        ("alpha-ignored", "warning", "2"),
+        ("alpha-saturated", "warning", "2.alpha"),
+        ("record-overwritten", "warning", "3"),
+        ("alpha-weight-decay", "note", "2.alpha"),
+    ]
+
+
+def test_of_nothing_there_is_nothing_to_say() -> None:
+    assert diagnose(Evidence(layers=(), edges=(), failure=None, placements=())) == ()

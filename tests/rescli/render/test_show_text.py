@@ -138,7 +138,7 @@ def test_several_blocks_are_divided_by_an_empty_line_and_tables_stand_below_thei
     assert "a table\n|- of the first\n" in render_show_text(
         graphs, Style(ascii=True), ["a table\n├─ of the first", ""]
     )
-    assert text.endswith("0 skips\n")
+    assert text.endswith("use nn.DataParallel(block, dim=1)\n")
 
 
 def test_hundreds_of_rows_are_listed_one_by_one() -> None:
