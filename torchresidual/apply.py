@@ -30,6 +30,9 @@ from torchresidual.tracing import is_proxy
 
 Coefficient = float | LearnableAlpha | Tensor
 
+# What plans are made from; once an Apply is built, setting one of these makes them out of date.
+_PLANNED = frozenset({"alpha", "scale", "projection_layer"})
+
 
 class Apply(nn.Module):
     """Combine the current tensor ``x`` with a recorded tensor ``r``.
@@ -96,6 +99,18 @@ class Apply(nn.Module):
         self.register_module("gate_layer", None)
         self.dim = _checked_dim(dim)
         self.settled_dim: int | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Neither while it is built nor while torch puts the children of a DataParallel replica together.
+        is_edit = (
+            name in _PLANNED
+            and "settled_dim" in self.__dict__
+            and not getattr(self, "_is_replica", False)
+            and getattr(self, name, None) is not value
+        )
+        super().__setattr__(name, value)
+        if is_edit:
+            bump()
 
     def _set_coefficient(self, name: str, value: Coefficient) -> None:
         if isinstance(value, numbers.Real):
@@ -183,25 +198,6 @@ class Apply(nn.Module):
         Raises:
             ShapeError: If the two cannot be combined.
         """
-        own = self.__dict__  # plain numbers lie here; parameters and modules are looked up elsewhere
-        alpha = own.get("alpha")
-        if (
-            type(alpha) is float
-            and own.get("scale") == 1.0
-            and self._modules["projection_layer"] is None
-            and type(x) is Tensor
-            and type(r) is Tensor
-            and x.shape == r.shape
-        ):
-            if alpha == 1.0 and self._operation == "add" and r.is_floating_point():
-                return x + r  # the commonest skip there is, at the cost of writing it by hand
-            weighted = OPERATIONS[self._operation].weighted
-            if weighted is not None:
-                return weighted(x, r, alpha)
-        return self._combine_any(x, r, need_projection)
-
-    def _combine_any(self, x: Any, r: Any, need_projection: bool) -> Any:
-        """Combine whatever is not two tensors of one shape under plain numbers."""
         if isinstance(x, PackedSequence) or isinstance(r, PackedSequence):
             return self._combine_packed(x, r, need_projection)
         traced = is_proxy(x)  # shapes are not known then, and nothing can be checked

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.nn.modules import module as torch_module
 
+from torchresidual.alpha import LearnableAlpha
 from torchresidual.apply import Apply
 from torchresidual.epoch import EDITS
 from torchresidual.inplace import Writes, switches_of, writes_into_input
@@ -116,6 +117,20 @@ class FreeRead:
     path: str
 
 
+class Do(IntEnum):
+    """What one instruction of a program does to the current tensor."""
+
+    CALL = 0  # the layer
+    ADD = 1  # x + r
+    WEIGH = 2  # an operation with a number as alpha
+    LEARN = 3  # an operation with a LearnableAlpha
+    COMBINE = 4  # whatever the Apply does
+
+
+# Where x is saved beforehand; what to do; with what; where r lies; alpha; the step, for errors and what it lets go of.
+Instruction = tuple[tuple[int, ...], Do, Any, int, float, Step]
+
+
 @dataclass(slots=True)
 class Plan:
     """All that a block's forward need not work out again.
@@ -134,6 +149,8 @@ class Plan:
         hooks: The dictionaries of hooks of all Records, Applies and nested containers, and torch's global ones;
             while all are empty nobody watches. One that never is empty stands for a Record or Apply of a class with
             a ``forward`` of its own, which must be called.
+        program: What to do in blocks of the commonest kind, where nothing but layers, Records and Applies follow one
+            another; None for other blocks.
         sized: Whether an Apply, here or in a nested block, wants to know sizes or the feature dimension.
         guarded: The Records, by ``id``, whose tensor a layer may write into while it is still needed.
         epoch: The count of edits when the plan was made.
@@ -150,6 +167,7 @@ class Plan:
     switches: list[tuple[dict[str, Any], bool]] = field(default_factory=list)
     hooks: tuple[Mapping[int, Any], ...] = ()
     guarded: set[int] = field(default_factory=set)
+    program: tuple[Instruction, ...] | None = None
     sized: bool = False
     epoch: int = 0
 
@@ -296,7 +314,38 @@ def make_plan(block: nn.Sequential) -> Plan:
     plan.hooks = (*_global_hooks(), *(hooks for marker in markers for hooks in hooks_of(marker)))
     if any(_is_overridden(marker) for marker in markers):
         plan.hooks = ({0: "always"}, *plan.hooks)
+    plan.program = _program(plan)
     return plan
+
+
+def _program(plan: Plan) -> tuple[Instruction, ...] | None:
+    """Write a plan down without anything that need not be asked again at each call."""
+    if plan.publishes or any(step.call not in (Call.RECORD, Call.LAYER, Call.APPLY) for step in plan.steps):
+        return None
+    program: list[Instruction] = []
+    saves: list[int] = []
+    for step in plan.steps:
+        if step.call is Call.RECORD:
+            saves.extend([step.place] if step.kept else [])
+            continue
+        do, target, alpha = Do.CALL, step.module, 0.0
+        if isinstance(step.module, Apply):
+            do, target, alpha = _instruction(step.module)
+        program.append((tuple(saves), do, target, step.place, alpha, step))
+        saves.clear()
+    return tuple(program)
+
+
+def _instruction(apply: Apply) -> tuple[Do, Any, float]:
+    """Return how an Apply is done; setting its alpha, scale or layers makes a new plan."""
+    alpha, weighted = apply.alpha, OPERATIONS[apply.operation].weighted
+    is_plain = apply.__dict__.get("scale") == 1.0 and apply.projection_layer is None
+    if is_plain and weighted is not None:
+        if type(alpha) is float:
+            return (Do.ADD if apply.operation == "add" and alpha == 1.0 else Do.WEIGH), weighted, alpha
+        if isinstance(alpha, LearnableAlpha):
+            return Do.LEARN, (weighted, alpha), 0.0
+    return Do.COMBINE, apply, 0.0
 
 
 def _is_overridden(marker: nn.Module) -> bool:

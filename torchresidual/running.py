@@ -12,14 +12,14 @@ from torchresidual.errors import ConfigurationError, InPlaceError, StructureErro
 from torchresidual.frame import Frame, _context, current_frame
 from torchresidual.inplace import Writes
 from torchresidual.memory import copied, shares_memory, version_of
-from torchresidual.plan import Call
+from torchresidual.plan import Call, Do
 from torchresidual.tracing import is_proxy
 from torchresidual.wrappers import split_extras
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchresidual.plan import Plan, Step
+    from torchresidual.plan import Instruction, Plan, Step
     from torchresidual.sequential import ResidualSequential
 
 Arguments = dict[str, dict[str, Any]]
@@ -27,6 +27,56 @@ Arguments = dict[str, dict[str, Any]]
 # Looked up once: a member of an enum costs more than the comparison, and there is one per layer and call.
 _LAYER, _GUARDED, _ATTENTION, _RECORD = Call.LAYER, Call.GUARDED, Call.ATTENTION, Call.RECORD
 _APPLY, _SEARCH, _ENTER = Call.APPLY, Call.SEARCH, Call.ENTER
+_CALL, _ADD, _LEARN, _COMBINE = Do.CALL, Do.ADD, Do.LEARN, Do.COMBINE
+
+
+def run_program(  # noqa: C901 - one branch a kind of instruction: a function each would cost a call
+    block: ResidualSequential, plan: Plan, program: tuple[Instruction, ...], x: Any
+) -> Any:
+    """Run a block of the commonest kind: layers, Records and Applies one after the other, and nobody watches.
+
+    Args:
+        block: Whose forward this is.
+        plan: Its plan.
+        program: The plan's program.
+        x: The input.
+
+    Returns:
+        The output, or ``(output, extras)`` if there are any.
+    """
+    values: list[Any] = [None] * len(plan.places)
+    extras: list[Any] = []
+    step: Step | None = None
+    outer_block = getattr(_context, "current_sequential", None)
+    _context.current_sequential = block
+    try:
+        for saves, do, target, place, alpha, step in program:
+            for save in saves:
+                values[save] = x
+            if do is _CALL:
+                x = target(x)
+                if type(x) is not Tensor:
+                    x = split_extras(x, extras)
+                continue
+            r = values[place]
+            if do is _COMBINE or type(x) is not Tensor or type(r) is not Tensor or x.shape != r.shape:
+                x = step.module.combine(x, r, step.projects)  # type: ignore[operator]
+            elif do is _ADD and r.is_floating_point():
+                x = x + r
+            elif do is _LEARN:
+                x = target[0](x, r, target[1]())
+            else:
+                x = target(x, r, alpha)
+            del r
+            if step.releases:
+                values[place] = None
+    except Exception as error:
+        if step is not None:
+            complete(error, plan, step, block)
+        raise
+    finally:
+        _context.current_sequential = outer_block
+    return (x, extras) if extras else x
 
 
 def run(block: ResidualSequential, plan: Plan, x: Any) -> Any:  # noqa: C901, PLR0912 - one branch a kind of step: a function each would cost a call for every layer

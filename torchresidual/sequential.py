@@ -15,7 +15,7 @@ from torchresidual.frame import _context
 from torchresidual.plan import Plan, Scope, hooks_of, make_plan
 from torchresidual.projection import Unsettled
 from torchresidual.record import Record
-from torchresidual.running import run, run_watched
+from torchresidual.running import run, run_program, run_watched
 from torchresidual.sizing import size_block
 from torchresidual.traced import run_traced
 from torchresidual.tracing import is_proxy
@@ -112,7 +112,10 @@ class ResidualSequential(Scope):
         """
         plan = self.plan
         if hidden is None and not module_kwargs and not any(plan.hooks):
-            return run_traced(self, plan, x, None) if is_dynamo_compiling() else run(self, plan, x)
+            if is_dynamo_compiling():
+                return run_traced(self, plan, x, None)
+            program = plan.program
+            return run(self, plan, x) if program is None else run_program(self, plan, program, x)
         if is_proxy(hidden):  # torch.fx hands over something for every argument there is
             return self(x)
         return run_watched(self, plan, x, hidden, module_kwargs)
@@ -237,6 +240,7 @@ class ResidualSequential(Scope):
         if sizes and plan.sized:
             size_block(self)
             self._plan_cache.unsettled = any(isinstance(module, Unsettled) for module in self.modules())
+            plan = self.plan  # what was inserted is part of it
         for place in plan.places:
             place.record._automatic_name = None if place.record._given_name else place.name
 
