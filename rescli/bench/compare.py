@@ -87,9 +87,7 @@ def unpaired_ratio(times_a: Sequence[float], times_b: Sequence[float], *, seed: 
     if min(len(logs_a), len(logs_b)) < FEWEST_FOR_INTERVAL:
         return Ratio(ratio, None)
     draw = random.Random(seed)  # noqa: S311 - resampling, no secret
-    medians = [
-        _resampled_median(logs_b, draw) - _resampled_median(logs_a, draw) for _ in range(_RESAMPLES)
-    ]
+    medians = [_resampled_median(logs_b, draw) - _resampled_median(logs_a, draw) for _ in range(_RESAMPLES)]
     return Ratio(ratio, _interval(medians))
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import gc
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rescli.bench.failure import Failure, describe_failure
 from rescli.bench.stats import median_interval, quantile
-from rescli.bench.subject import Exercise, Limits, Series, Subject, add_up
+from rescli.bench.subject import Exercise, Limits, Series, Subject, add_up, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +35,8 @@ _LEAD_IN_BELOW_S = 0.02
 _AIM = 1.2
 # A sample below this share of the shortest allowed shows that calibration met a machine that stalled.
 _TOO_SHORT = 0.5
+# The variant that all others are compared with.
+BLOCK = "block"
 # A clock that never advances must not calibrate forever.
 _MOST_ITERATIONS = 1_000_000
 # Fewer samples than this are never called enough, however narrow their interval.
@@ -43,11 +45,15 @@ _FEWEST_FOR_TIGHT = 30
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The times of one block of iterations: totals for each pass, and what it took from the budget."""
+    """The times of one block of iterations: totals for each pass, and what it took from the budget.
+
+    ``turn`` is the round of turns in which it was taken, None outside of them.
+    """
 
     totals_s: Mapping[PassName, float]
     wall_s: float | None
     taken_s: float
+    turn: int | None = None
 
 
 @dataclass(slots=True)
@@ -122,6 +128,8 @@ class Engine:
         self._report = report
         self._recover = recover
         self._runs = [_Run(subject) for subject in subjects]
+        self._turn = 0
+        self._check_ratios_at = _FEWEST_FOR_TIGHT
 
     def open(self) -> None:
         """Build every subject, make its first call, warm it up and find how many calls make a sample."""
@@ -130,7 +138,11 @@ class Engine:
             self._guarded(run, self._open)
 
     def sample(self) -> None:
-        """Take samples in turns until all intervals are tight or the time is over."""
+        """Take samples in turns until all intervals are tight or the time is over.
+
+        Where variants are compared, those of the ratios have to be tight as well. How wide they are decides, never
+        what they say: to stop as soon as a verdict is reached would reach it too often.
+        """
         started_s = self._clock.now_s()
         live = [run for run in self._runs if run.blocks]
         while live:
@@ -142,12 +154,14 @@ class Engine:
             live = [run for run in live if run.exercise is not None and self._fits(run.blocks[-1].taken_s)]
             long_enough = self._clock.now_s() - started_s >= self._limits.min_time_s
             tight = [self._is_tight(run) for run in live]
-            if all(tight) and long_enough:
+            if all(tight) and long_enough and self._ratios_are_tight():
                 return
+            self._turn += 1
 
-    def exercises(self) -> tuple[Exercise, ...]:
-        """Give the exercises that still work, for measurements other than of time."""
-        return tuple(run.exercise for run in self._runs if run.exercise is not None and run.blocks)
+    def exercises(self, variant: str = BLOCK) -> tuple[Exercise, ...]:
+        """Give the exercises of a variant that still work, for measurements other than of time."""
+        runs = [run for run in self._runs if run.subject.variant == variant and run.blocks]
+        return tuple(run.exercise for run in runs if run.exercise is not None)
 
     def time_left_s(self) -> float:
         """Give the seconds until the deadline."""
@@ -173,6 +187,8 @@ class Engine:
                         iterations=run.iterations if samples else 0,
                         first_call_s=run.first_call_s.get(name),
                         failure=run.failures.get(name),
+                        variant=run.subject.variant,
+                        turns=tuple(block.turn for block in run.blocks if name in block.totals_s),
                     )
                 )
         return tuple(found)
@@ -242,7 +258,7 @@ class Engine:
         if run.exercise is None or not self._fits(latest.taken_s):
             return
         block = self._time(run.exercise, run.iterations, lead_in=not self._is_long(latest.taken_s))
-        run.blocks.append(block)
+        run.blocks.append(replace(block, turn=self._turn))
         shortest_s = min(block.totals_s.values())
         if shortest_s < _TOO_SHORT * self._limits.sample_s and run.iterations < _MOST_ITERATIONS:
             grown = _grow(run.iterations, shortest_s, self._limits.sample_s)
@@ -284,6 +300,23 @@ class Engine:
                 is_tight(run.samples_of(name), self._limits.tightness) for name in run.subject.passes
             )
         return run.tight
+
+    def _ratios_are_tight(self) -> bool:
+        """Look, now and then, whether the ratios of all variants to the block are known well enough."""
+        if len({run.subject.variant for run in self._runs}) == 1:
+            return True
+        if self._turn + 1 < self._check_ratios_at:
+            return False
+        self._check_ratios_at = math.ceil(1.2 * (self._turn + 1))
+        series = {(one.variant, one.pass_name): one for one in self.series() if one.samples_s}
+        for (variant, name), one in series.items():
+            if variant == BLOCK or (BLOCK, name) not in series:
+                continue
+            pairs = zip(*side_by_side(series[BLOCK, name], one), strict=True)
+            ratios = [b / a for a, b in pairs if a > 0]
+            if ratios and not is_tight(ratios, self._limits.tightness):
+                return False
+        return True
 
 
 def is_tight(samples: Sequence[float], tightness: float) -> bool:

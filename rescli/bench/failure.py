@@ -30,14 +30,14 @@ class Failure:
     """Why a pass could not be run, or not to its end.
 
     Args:
-        code: ``out-of-memory``, ``no-gradient`` or ``failed``.
+        code: ``out-of-memory``, ``no-gradient``, ``no-plain`` (it does not run without its skips) or ``failed``.
         error: Name of the exception's class.
         message: The exception's text.
         trace: The part of the traceback from the user's own code on; empty if none of it took part.
         whole_trace: The whole traceback.
     """
 
-    code: Literal["out-of-memory", "no-gradient", "failed"]
+    code: Literal["out-of-memory", "no-gradient", "no-plain", "failed"]
     error: str
     message: str
     trace: str = ""

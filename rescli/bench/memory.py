@@ -1,4 +1,4 @@
-"""How much memory one call of each pass takes on a GPU, in a run of its own after the timed ones."""
+"""How much memory one call of each pass takes, in a run of its own beside the timed ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def measure_memory(exercise: Exercise, allocator: Allocator) -> dict[PassName, M
     """Run one call and read the memory statistics at its marks.
 
     Args:
-        exercise: What to call; it has been called before, so that what it keeps for good is there already.
+        exercise: What to call.
         allocator: The statistics.
     """
     allocator.settle()

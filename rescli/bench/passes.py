@@ -91,17 +91,25 @@ class Training:
     Args:
         module: What to call; it is put into training mode and should be nobody else's.
         inputs: Its positional arguments; a floating one is made to require a gradient if no parameter does.
+        ones: The gradients to start from, of another exercise on a module of the same outputs; None to make them.
     """
 
     # Of four intervals, the second is the moment between forward and backward, the fourth that between steps.
     parts: Mapping[PassName, tuple[int, ...]] = {"forward": (0,), "backward": (2,), "step": (0, 1, 2)}
     period = 4
 
-    def __init__(self, module: nn.Module, inputs: Sequence[Tensor]) -> None:
+    def __init__(
+        self, module: nn.Module, inputs: Sequence[Tensor], *, ones: Sequence[Tensor] | None = None
+    ) -> None:
         self._module = module.train()
         self._inputs = tuple(inputs)
         self._leaves = _require_some_gradient(module, self._inputs)
-        self._ones: list[Tensor] = []
+        self._ones = list(ones or ())
+
+    @property
+    def ones(self) -> tuple[Tensor, ...]:
+        """The gradients that backward passes start from; empty before the first call."""
+        return tuple(self._ones)
 
     def run(self, iterations: int, mark: Callable[[], None]) -> None:
         """Run steps with four marks each: around the forward and around the backward pass.

@@ -34,9 +34,14 @@ class Case:
         parallel: ``none`` or ``dp``.
         dtype: Floating point type of the block.
         batch_size: Items in the batch.
+        variant: Which form of the block it is.
+        autocast_dtype: Type that autocast computes in; None without it.
+        compiled: Whether ``torch.compile`` made it.
+        channels_last: Whether it lies channels last.
         timer_s: What reading the clock takes.
         max_time_s: The time that was allowed, for the sentence that says it was too little.
         flops: Operations by pass, for those that were counted.
+        matmul_rate: Operations a second of a large matrix product, in the type that is computed in.
         memory: Memory by pass, for those that were measured.
         warnings: What holds for every row.
     """
@@ -49,6 +54,11 @@ class Case:
     batch_size: int
     timer_s: float
     max_time_s: float
+    variant: str = "block"
+    autocast_dtype: str | None = None
+    compiled: bool = False
+    channels_last: bool = False
+    matmul_rate: float | None = None
     flops: Mapping[PassName, int] = field(default_factory=dict)
     memory: Mapping[PassName, MemoryUse] = field(default_factory=dict)
     warnings: tuple[BenchWarning, ...] = ()
@@ -64,28 +74,41 @@ def make_row(case: Case, series: Series) -> PassResult:
     statistics = summarise(series.samples_s) if series.samples_s else None
     flops = case.flops.get(series.pass_name)
     memory = case.memory.get(series.pass_name)
+    rate = _rate(flops, statistics)
     return PassResult(
         name=case.name,
         target=case.target,
-        variant="block",
+        variant=case.variant,
         device=case.device,
         parallel=case.parallel,
         dtype=case.dtype,
         batch_size=case.batch_size,
         pass_name=series.pass_name,
+        autocast_dtype=case.autocast_dtype,
+        compiled=case.compiled,
+        channels_last=case.channels_last,
         samples_s=series.samples_s,
         iterations=series.iterations,
         statistics=statistics,
         wall_median_s=quantile(sorted(series.walls_s), 0.5) if series.walls_s else None,
         throughput_per_s=_rate(case.batch_size, statistics),
         first_call_s=series.first_call_s,
+        compile_s=_compile_s(case, series, statistics),
         peak_memory_bytes=memory.peak_bytes if memory else None,
         retained_bytes=memory.retained_bytes if memory else None,
         flops=flops,
-        flops_per_s=_rate(flops, statistics),
+        flops_per_s=rate,
+        flops_share=rate / case.matmul_rate if rate is not None and case.matmul_rate else None,
         warnings=(*_warnings(case, series, statistics), *case.warnings),
         failure=series.failure,
     )
+
+
+def _compile_s(case: Case, series: Series, statistics: Statistics | None) -> float | None:
+    """Give what the first call took beyond a usual one; most of that is compiling."""
+    if not case.compiled or statistics is None or series.first_call_s is None:
+        return None
+    return max(0.0, series.first_call_s - statistics.median_s)
 
 
 def _rate(amount: int | None, statistics: Statistics | None) -> float | None:

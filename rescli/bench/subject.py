@@ -45,12 +45,14 @@ class Subject:
         make: Builds the exercise.
         fallback: Measured in its place if the first call fails, for what can be known without the part that
             fails.
+        variant: Which form of the block it is. Each other one is compared with ``block``.
     """
 
     label: str
     passes: tuple[PassName, ...]
     make: Callable[[], Exercise]
     fallback: Subject | None = None
+    variant: str = "block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class Series:
         iterations: Calls that each sample averages over; 0 if there is none.
         first_call_s: Seconds of the first call, or None if there was no time for it.
         failure: Why there are no (more) samples, if that is because something went wrong.
+        variant: Which form of the block it is.
+        turns: In which round of turns each sample was taken; None for one that was taken outside of them.
     """
 
     pass_name: PassName
@@ -89,6 +93,20 @@ class Series:
     iterations: int
     first_call_s: float | None
     failure: Failure | None
+    variant: str = "block"
+    turns: tuple[int | None, ...] = ()
+
+
+def side_by_side(a: Series, b: Series) -> tuple[list[float], list[float]]:
+    """Give the samples of two series that were taken in the same rounds of turns, in pairs.
+
+    Args:
+        a: One series of an engine.
+        b: Another.
+    """
+    of_b = {turn: sample for turn, sample in zip(b.turns, b.samples_s, strict=True) if turn is not None}
+    pairs = [(sample, of_b[turn]) for turn, sample in zip(a.turns, a.samples_s, strict=True) if turn in of_b]
+    return [first for first, _ in pairs], [second for _, second in pairs]
 
 
 def add_up(intervals: Sequence[float], exercise: Exercise) -> dict[PassName, float]:

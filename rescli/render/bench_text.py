@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections import defaultdict
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rescli.render.bench_warnings import sentence
+from rescli.render.bench_groups import groups_of, how, ratio_text
+from rescli.render.bench_warnings import said_once
 from rescli.units import format_bytes, format_count, format_flops, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rescli.bench.result import BenchResult, Environment, PassResult
+    from rescli.bench.result import BenchResult, Comparison, Environment, PassResult
+    from rescli.render.bench_groups import Line
 
 _INDENT = "  "
 _BINS = 8
@@ -63,7 +63,7 @@ class _Column:
     """
 
     header: str
-    cell: Callable[[PassResult], str]
+    cell: Callable[[Line], str]
     left: bool = False
     keep: int = 9
 
@@ -79,9 +79,8 @@ def bench_text(result: BenchResult, *, width: int = 80, ascii_only: bool = False
     """
     style = Style(width, ascii_only, color)
     lines = list(_head(result.environment, style))
-    # By block and batch size, as the rows come.
-    for _, group in groupby(result.results, key=lambda row: (row.target, row.name, row.batch_size)):
-        lines += ["", *_block(list(group), style)]
+    for group in groups_of(result):
+        lines += ["", *_block(group, style)]
     if not result.results:
         lines += ["", "Nothing was measured."]
     if result.interrupted:
@@ -97,41 +96,69 @@ def _head(environment: Environment, style: Style) -> Iterator[str]:
     yield from textwrap.wrap(", ".join(facts), style.width, break_long_words=False)
 
 
-def _block(rows: list[PassResult], style: Style) -> Iterator[str]:
-    first = rows[0]
-    how = first.device if first.parallel == "none" else f"DataParallel on {first.device}"
-    yield f"{style.bold(first.target)}  {how}, {first.dtype}, batch {format_count(first.batch_size)}"
-    yield from _table(rows, _columns(rows, style), style)
-    calls = [
-        f"{row.pass_name} {format_seconds(row.first_call_s, ascii_only=style.ascii_only)}"
-        for row in rows
-        if row.first_call_s is not None
-    ]
-    if calls:
-        yield from _folded(f"first call: {', '.join(calls)}", style)
-    yield from _warnings(rows, style)
+def _block(lines: list[Line], style: Style) -> Iterator[str]:
+    first = lines[0].row
+    others = dict.fromkeys(line.row.target for line in lines if line.row.target != first.target)
+    against = f", versus {', '.join(others)}" if others else ""
+    title, facts = first.target, f"{how(first)}{against}"
+    if len(title) + len(facts) + 2 <= style.width:
+        yield f"{style.bold(title)}  {facts}"
+    else:
+        yield style.bold(title)
+        yield from _folded(facts, style)
+    yield from _table(lines, _columns(lines, style), style)
+    yield from _calls("first call", lines, lambda row: row.first_call_s, style)
+    yield from _calls("of that, compiling", lines, lambda row: row.compile_s, style)
+    yield from _warnings([line.row for line in lines], style)
 
 
-def _columns(rows: list[PassResult], style: Style) -> list[_Column]:
+def _calls(
+    title: str, lines: list[Line], seconds: Callable[[PassResult], float | None], style: Style
+) -> Iterator[str]:
+    """Write a time of each pass behind one another, a paragraph for each variant."""
+    for variant in dict.fromkeys(line.row.variant for line in lines):
+        times = [
+            f"{line.row.pass_name} {format_seconds(found, ascii_only=style.ascii_only)}"
+            for line in lines
+            if line.row.variant == variant and (found := seconds(line.row)) is not None
+        ]
+        if times:
+            whose = "" if variant == "block" else f" ({variant})"
+            yield from _folded(f"{title}{whose}: {', '.join(times)}", style)
+
+
+def _columns(lines: list[Line], style: Style) -> list[_Column]:
     """Choose the columns that have something to say."""
-    columns = [
-        _Column("pass", lambda row: row.pass_name, left=True),
-        _Column("median", lambda row: _median(row, style)),
-        _Column("95% interval", lambda row: _interval(row, style)),
-        _Column("items/s", lambda row: _throughput(row, style), keep=5),
+    rows = [line.row for line in lines]
+    times = "x" if style.ascii_only else "×"
+    columns = [_Column("pass", lambda line: line.row.pass_name, left=True)]
+    if len({row.variant for row in rows}) > 1:
+        columns.append(_Column("form", lambda line: line.row.variant, left=True))
+    columns += [
+        _Column("median", lambda line: _median(line.row, style)),
+        _Column("95% interval", lambda line: _interval(line.row, style), keep=8),
     ]
+    if any(line.versus for line in lines):
+        columns.append(_Column(f"{times} block", lambda line: _ratio(line.versus, style), left=True))
+    if any(line.baseline for line in lines):
+        columns.append(_Column(f"{times} baseline", lambda line: _ratio(line.baseline, style), left=True))
+    columns.append(_Column("items/s", lambda line: _throughput(line.row, style), keep=6))
     if any(row.flops_per_s is not None for row in rows):
-        columns.append(_Column("FLOP/s", lambda row: _flop_rate(row, style), keep=3))
+        columns.append(_Column("FLOP/s", lambda line: _flop_rate(line.row, style), keep=3))
+    if any(row.flops_share is not None for row in rows):
+        columns.append(_Column("of matmul", lambda line: _share(line.row, style), keep=2))
     if any(row.peak_memory_bytes is not None for row in rows):
-        columns.append(_Column("peak", lambda row: _peak(row, style), keep=4))
+        columns.append(_Column("peak", lambda line: _bytes(line.row.peak_memory_bytes, style), keep=5))
+    if any(row.retained_bytes for row in rows):
+        columns.append(_Column("kept", lambda line: _bytes(line.row.retained_bytes, style), keep=7))
     return [
         *columns,
-        _Column("samples", lambda row: format_count(len(row.samples_s)), keep=2),
-        _Column("spread", lambda row: distribution(row.samples_s, style.ascii_only), left=True, keep=1),
+        _Column("samples", lambda line: format_count(len(line.row.samples_s)), keep=1),
+        _Column("spread", lambda line: distribution(line.row.samples_s, style.ascii_only), left=True, keep=4),
     ]
 
 
-def _table(rows: list[PassResult], columns: list[_Column], style: Style) -> Iterator[str]:
+def _table(rows: list[Line], columns: list[_Column], style: Style) -> Iterator[str]:
     cells = {column.header: [column.header, *map(column.cell, rows)] for column in columns}
     widths = {header: max(map(len, texts)) for header, texts in cells.items()}
     shown = list(columns)
@@ -183,8 +210,16 @@ def _flop_rate(row: PassResult, style: Style) -> str:
     return style.dash if rate is None else format_flops(rate).removesuffix("FLOP").rstrip()
 
 
-def _peak(row: PassResult, style: Style) -> str:
-    return style.dash if row.peak_memory_bytes is None else format_bytes(row.peak_memory_bytes)
+def _share(row: PassResult, style: Style) -> str:
+    return style.dash if row.flops_share is None else f"{100 * row.flops_share:.3g}%"
+
+
+def _bytes(count: int | None, style: Style) -> str:
+    return style.dash if count is None else format_bytes(count)
+
+
+def _ratio(found: Comparison | None, style: Style) -> str:
+    return "" if found is None else ratio_text(found, style.dash)
 
 
 def distribution(samples: Sequence[float], ascii_only: bool = False) -> str:
@@ -214,15 +249,9 @@ def distribution(samples: Sequence[float], ascii_only: bool = False) -> str:
 
 
 def _warnings(rows: list[PassResult], style: Style) -> Iterator[str]:
-    """Write each sentence once, with the passes it holds for."""
-    passes: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in rows:
-        for warning in row.warnings:
-            words = sentence(warning)
-            passes[words.message, words.hint].append(row.pass_name)
-    for (message, hint), names in passes.items():
-        whom = "" if len(names) == len(rows) else f"{', '.join(names)}: "
-        text = f"! {whom}{message}. Hint: {hint}."
+    """Write each sentence once, with the rows it holds for."""
+    for words, whom in said_once(rows):
+        text = f"! {whom}{words.message}. Hint: {words.hint}."
         if style.ascii_only:
             text = text.replace("µs", "us").encode("ascii", "backslashreplace").decode()
         first, *rest = _folded(text, style, hanging=True)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rescli.units import format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from rescli.bench.result import BenchWarning
+    from rescli.bench.result import BenchWarning, PassResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,51 @@ def sentence(warning: BenchWarning) -> Sentence:
     return _SENTENCES[warning.code](warning.facts)
 
 
+def said_once(rows: Sequence[PassResult]) -> Iterator[tuple[Sentence, str]]:
+    """Give the warnings of a table, each sentence once, with the rows it holds for.
+
+    Args:
+        rows: The rows of the table.
+
+    Yields:
+        The sentence, and ``forward, step: `` or ``plain: `` to stand before it; nothing if it holds for all.
+    """
+    holds_for: dict[Sentence, list[PassResult]] = defaultdict(list)
+    for row in rows:
+        for warning in row.warnings:
+            holds_for[sentence(warning)].append(row)
+    for words, concerned in holds_for.items():
+        yield words, "" if len(concerned) == len(rows) else f"{_names(concerned, rows)}: "
+
+
+def _names(concerned: Sequence[PassResult], rows: Sequence[PassResult]) -> str:
+    names: list[str] = []
+    for variant in dict.fromkeys(row.variant for row in concerned):
+        passes = [row.pass_name for row in concerned if row.variant == variant]
+        every = len(passes) == sum(row.variant == variant for row in rows)
+        if every:
+            names.append(variant)
+        else:
+            names += [name if variant == "block" else f"{name} ({variant})" for name in passes]
+    return ", ".join(names)
+
+
 def _failed(facts: Mapping[str, str | int | float]) -> Sentence:
     # torch ends some messages with a hint of its own, which is about another program.
     reason = str(facts["message"]).partition("\n")[0].partition(" Hint: ")[0].rstrip(".")
     return Sentence(
         f"could not be run: {facts['error']}{': ' if reason else ''}{reason}",
         "--batch-size or --input give the block another input, --passes leaves passes out",
+    )
+
+
+def _no_plain(facts: Mapping[str, str | int | float]) -> Sentence:
+    if facts["error"] == "NothingToTakeOutError":
+        return Sentence(str(facts["message"]), "--versus TARGET compares it with another block")
+    reason = str(facts["message"]).partition("\n")[0].partition(" Hint: ")[0].rstrip(".")
+    return Sentence(
+        f"without its skips the block cannot be run: {facts['error']}{': ' if reason else ''}{reason}",
+        "write the block to compare with as a spec of its own: --versus spec.py:name",
     )
 
 
@@ -117,12 +157,27 @@ def _one_device(facts: Mapping[str, str | int | float]) -> Sentence:
     )
 
 
+def _no_channels(_facts: Mapping[str, str | int | float]) -> Sentence:
+    return Sentence(
+        "--channels-last changes nothing: no input has the four dimensions of images",
+        "leave it out, or give such an input with --input",
+    )
+
+
+def _other_inputs(facts: Mapping[str, str | int | float]) -> Sentence:
+    return Sentence(
+        f"{facts['target']} runs on an input of its own, {facts['shapes']}",
+        "--input gives both blocks the same",
+    )
+
+
 def _seconds(facts: Mapping[str, str | int | float], name: str) -> str:
     return format_seconds(float(facts[name]))
 
 
 _SENTENCES: Mapping[str, Callable[[Mapping[str, str | int | float]], Sentence]] = {
     "failed": _failed,
+    "no-plain": _no_plain,
     "out-of-memory": _out_of_memory,
     "no-gradient": _no_gradient,
     "no-time": _no_time,
@@ -132,4 +187,6 @@ _SENTENCES: Mapping[str, Callable[[Mapping[str, str | int | float]], Sentence]] 
     "denormal": _denormal,
     "oversubscribed": _oversubscribed,
     "one-device": _one_device,
+    "no-channels": _no_channels,
+    "other-inputs": _other_inputs,
 }

@@ -5,15 +5,25 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path  # noqa: TC003 - Typer evaluates the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rescli.bench.baseline import check_dtype, check_environment, compare_with_baseline, read_baseline
 from rescli.bench.result import PASSES
-from rescli.cli.console import Streams, progress, write_result
+from rescli.cli.bench_values import (
+    PARALLEL,
+    check_threshold,
+    check_together,
+    parse_batch_sizes,
+    parse_passes,
+)
+from rescli.cli.console import Streams, check_writable, progress, write_file, write_note, write_result
 from rescli.cli.errors import show_traceback, write_error
-from rescli.cli.exit_codes import ExitCode
+from rescli.cli.exit_codes import ExitCode, exit_code_of
 from rescli.cli.options import (
     AllOption,
     DeviceOption,
@@ -29,19 +39,25 @@ from rescli.cli.options import (
     request_from,
 )
 from rescli.cli.targets import chosen_targets, for_each_target
-from rescli.errors import CommandLineError, SpecError
+from rescli.errors import FileError, RescliError, SpecError
+from rescli.render.bench_csv import bench_csv
 from rescli.render.bench_json import bench_json
+from rescli.render.bench_markdown import bench_markdown
 from rescli.render.bench_text import bench_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rescli.bench.result import BenchResult, PassName, PassResult
-    from rescli.bench.session import Settings
+    from rescli.bench.baseline import Baseline
+    from rescli.bench.result import BenchResult, Comparison, PassResult
+    from rescli.bench.session import Findings
+    from rescli.bench.settings import Settings
+    from rescli.spec.prepare import PreparedBlock
     from rescli.spec.request import Request
 
-_FORMATS = ("text", "json")
-_PARALLEL = ("none", "dp")
+_FORMATS = ("text", "json", "csv", "markdown")
+_WRITERS = {"json": bench_json, "csv": bench_csv, "markdown": bench_markdown}
+_DEFAULT_PERCENT = 5.0
 # A terminal needs no more than this, and samples come every millisecond.
 _SECONDS_BETWEEN_REPORTS = 0.1
 
@@ -52,7 +68,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter an option
     device: DeviceOption = "auto",
     parallel: Annotated[
         str,
-        typer.Option("--parallel", metavar="|".join(_PARALLEL), help="dp: nn.DataParallel over the GPUs."),
+        typer.Option("--parallel", metavar="|".join(PARALLEL), help="dp: nn.DataParallel over the GPUs."),
     ] = "none",
     devices: Annotated[
         str | None,
@@ -88,6 +104,23 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter an option
             help="Threads that one operation may use on the CPU.",
         ),
     ] = None,
+    versus: Annotated[
+        str,
+        typer.Option(
+            "--versus",
+            metavar="none|plain|TARGET",
+            help="Measure beside it, in turns, the same block without its skips, or another block.",
+        ),
+    ] = "none",
+    amp: Annotated[
+        bool, typer.Option("--amp", help="Under autocast, in PyTorch's type for the device.")
+    ] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Through torch.compile; what compiling takes is told apart.")
+    ] = False,
+    channels_last: Annotated[
+        bool, typer.Option("--channels-last", help="Weights and images laid out channels last.")
+    ] = False,
     min_time: Annotated[
         float,
         typer.Option("--min-time", metavar="SECONDS", min=0.0, help="Least sampling time for each target."),
@@ -95,6 +128,40 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter an option
     max_time: Annotated[
         float, typer.Option("--max-time", metavar="SECONDS", min=0.001, help="Most time for each target.")
     ] = 10.0,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE",
+            show_default=False,
+            help="Save the run with all its samples, for --baseline.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline",
+            metavar="FILE",
+            show_default=False,
+            help="Compare with a saved run; exit code 1 if a pass has become slower.",
+        ),
+    ] = None,
+    fail_above: Annotated[
+        float | None,
+        typer.Option(
+            "--fail-above",
+            metavar="PERCENT",
+            min=0.0,
+            show_default=False,
+            help="How much slower than --baseline is too slow; the whole 95% interval must be (5).",
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Take a --baseline of another CPU, GPU, PyTorch, thread setting or dtype."
+        ),
+    ] = False,
     seed: SeedOption = 0,
     format_name: Annotated[str | None, format_option(*_FORMATS)] = None,
     output: OutputOption = None,
@@ -106,26 +173,26 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter an option
     in the same call, and step is both together, without an optimizer. A row has the median time of one call
     and the interval that holds the true one in 95 of 100 cases; sampling ends early when that is narrow.
     Without a TARGET the quick set of shipped specs is measured.
+
+    With --versus, both are measured in turns and compared by the ratio of their times: faster or slower only
+    if its whole 95% interval is more than 1% away from one, same if it lies within 1%, else inconclusive.
     """
-    chosen_passes = _parse_passes(passes)
-    batch_sizes = _parse_batch_sizes(batch_size)
-    if batch_sizes and inputs:
-        raise CommandLineError(
-            "--batch-size and --input were both given: the shape already says the batch size",
-            hint="give one of them",
-        )
-    if parallel not in _PARALLEL:
-        raise CommandLineError(
-            f"--parallel {parallel}: bench does not run that way", hint=f"one of {', '.join(_PARALLEL)}"
-        )
-    if devices is not None and parallel != "dp":
-        raise CommandLineError("--devices belongs to --parallel dp", hint="for one GPU, --device cuda:1")
+    chosen_passes = parse_passes(passes)
+    batch_sizes = parse_batch_sizes(batch_size)
+    check_together(
+        batch_sizes=batch_sizes, inputs=inputs, parallel=parallel, devices=devices, compiled=compiled
+    )
+    check_threshold(baseline=baseline, fail_above=fail_above, force=force)
     format_name = choose_format(format_name, output, _FORMATS)
+    if save is not None:
+        check_writable(save)
     names = chosen_targets(targets, take_all=take_all)
+    saved = read_baseline(baseline) if baseline is not None else None
 
     import torch
 
-    from rescli.bench.session import Settings
+    from rescli.bench.modes import Modes
+    from rescli.bench.settings import Settings
 
     places = _places(device, parallel, devices)
     request = request_from(inputs=inputs, settings=settings, dtype=dtype, device=str(places[0]), seed=seed)
@@ -133,46 +200,44 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter an option
         devices=tuple(map(torch.device, places)),
         passes=chosen_passes,
         batch_sizes=batch_sizes,
-        parallel=parallel,
+        modes=Modes(amp, compiled, channels_last, parallel),
         threads=threads,
         min_time_s=min_time,
         max_time_s=max_time,
         seed=seed,
     )
+    percent = _DEFAULT_PERCENT if fail_above is None else fail_above
+    job = _Job(names, request, how, versus, saved, percent / 100, force)
     streams = Streams.detect()
     with progress(streams, quiet=quiet) as say:
-        result, code = _measure(names, request, how, _now_and_then(say))
-    if format_name == "json":
-        text = bench_json(result)
+        result, code = _measure(job, _now_and_then(say))
+    if save is not None:
+        write_file(save, bench_json(result, with_samples=True))
+    if format_name in _WRITERS:
+        text = _WRITERS[format_name](result)
     elif output is not None:
         text = bench_text(result)
     else:
         facts = streams.stdout
         text = bench_text(result, width=facts.width, ascii_only=facts.ascii, color=facts.color)
     write_result(text, output)
+    if saved is not None and not quiet:
+        _tell_of_the_baseline(result, percent)
     if code:
         raise typer.Exit(code)
 
 
-def _parse_passes(text: str) -> tuple[PassName, ...]:
-    """Read ``--passes``, whose order does not matter."""
-    given = [part.strip() for part in text.split(",")]
-    for part in given:
-        if part not in PASSES:
-            raise CommandLineError(f"--passes {text}: {part!r} is no pass", hint=f"among {', '.join(PASSES)}")
-    return tuple(name for name in PASSES if name in given)
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is to be measured, how, and what it is held against."""
 
-
-def _parse_batch_sizes(text: str | None) -> tuple[int, ...]:
-    """Read ``--batch-size``, in the order given, each once."""
-    if text is None:
-        return ()
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise CommandLineError(
-            f"--batch-size {text}: expected numbers from 1, joined by commas", hint="for instance 1,8,32"
-        )
-    return tuple(dict.fromkeys(int(part) for part in parts))
+    names: Sequence[str]
+    request: Request
+    how: Settings
+    versus: str
+    baseline: Baseline | None
+    fail_above: float
+    force: bool
 
 
 def _places(device: str, parallel: str, devices: str | None) -> tuple[str, ...]:
@@ -186,35 +251,109 @@ def _places(device: str, parallel: str, devices: str | None) -> tuple[str, ...]:
     return tuple(map(str, choose_parallel_devices(device, indices, inventory)))
 
 
-def _measure(
-    names: Sequence[str], request: Request, how: Settings, report: Callable[[str], None]
-) -> tuple[BenchResult, ExitCode]:
+def _measure(job: _Job, report: Callable[[str], None]) -> tuple[BenchResult, ExitCode]:
     """Measure one target after the other; an interruption keeps what there is."""
     from rescli.bench.environment import describe_environment
     from rescli.bench.result import BenchResult
-    from rescli.bench.session import bench_blocks, thread_setting
+    from rescli.bench.session import Findings
+    from rescli.bench.settings import thread_setting
 
-    rows: list[PassResult] = []
-    codes = [ExitCode.DONE]
-    with thread_setting(how.threads):
+    findings = Findings()
+    with thread_setting(job.how.threads):
         environment = describe_environment()
-        try:
-            for place, name in enumerate(names):
-                report(f"{name}: loading")
-                prepared = for_each_target((name,), request, lambda block: block)
-                codes.append(prepared.code)
-                if prepared.code == ExitCode.INTERRUPTED:
-                    break
-                count = f"[{place + 1}/{len(names)}]" if len(names) > 1 else ""
-                first = len(rows)
+        if job.baseline is not None and not job.force:
+            check_environment(job.baseline, environment)
+        codes = _run_targets(job, findings, report)
+    comparisons = list(findings.comparisons)
+    if job.baseline is not None:
+        found = list(
+            compare_with_baseline(
+                job.baseline, findings.rows, job.fail_above, forced=job.force, seed=job.how.seed
+            )
+        )
+        comparisons += found
+        codes.append(_judge_baseline(job.baseline, found, findings))
+    code = max(codes)
+    interrupted = code == ExitCode.INTERRUPTED
+    return BenchResult(environment, tuple(findings.rows), tuple(comparisons), interrupted), code
+
+
+def _run_targets(job: _Job, findings: Findings, report: Callable[[str], None]) -> list[ExitCode]:
+    from rescli.bench.match import match_blocks
+    from rescli.bench.session import bench_blocks
+
+    codes = [ExitCode.DONE]
+    others: tuple[PreparedBlock, ...] = ()
+    try:
+        if job.versus not in ("none", "plain"):
+            report(f"{job.versus}: loading")
+            prepared = for_each_target((job.versus,), job.request, lambda block: block)
+            if prepared.code:
+                return [prepared.code]
+            others = prepared.results
+        for place, name in enumerate(job.names):
+            report(f"{name}: loading")
+            prepared = for_each_target((name,), job.request, lambda block: block)
+            codes.append(prepared.code)
+            if prepared.code == ExitCode.INTERRUPTED:
+                break
+            count = f"[{place + 1}/{len(job.names)}]" if len(job.names) > 1 else ""
+            first = len(findings.rows)
+            with _noted(codes):
+                matches = match_blocks(prepared.results, job.versus, others)
+                _check_dtypes(job, prepared.results)
                 # What a block prints would end up in the middle of the result.
                 with contextlib.redirect_stdout(sys.stderr):
-                    bench_blocks(prepared.results, how, rows, report=partial(_report_place, report, count))
-                codes.extend(_complain(rows[first:]))
-        except KeyboardInterrupt:
-            codes.append(ExitCode.INTERRUPTED)
-    code = max(codes)
-    return BenchResult(environment, tuple(rows), interrupted=code == ExitCode.INTERRUPTED), code
+                    bench_blocks(matches, job.how, findings, report=partial(_report_place, report, count))
+            codes.extend(_complain(findings.rows[first:]))
+    except KeyboardInterrupt:
+        codes.append(ExitCode.INTERRUPTED)
+    return codes
+
+
+@contextlib.contextmanager
+def _noted(codes: list[ExitCode]) -> Iterator[None]:
+    """Write an error of one target and go on with the next."""
+    try:
+        yield
+    except RescliError as error:
+        write_error(error)
+        codes.append(exit_code_of(error))
+
+
+def _check_dtypes(job: _Job, blocks: Sequence[PreparedBlock]) -> None:
+    from rescli.bench.describe import dtype_of
+
+    if job.baseline is not None and not job.force:
+        for block in blocks:
+            check_dtype(job.baseline, block.target, dtype_of(block))
+
+
+def _judge_baseline(baseline: Baseline, comparisons: Sequence[Comparison], findings: Findings) -> ExitCode:
+    if any(one.is_regression for one in comparisons):
+        return ExitCode.CHECK_FAILED
+    if not comparisons and any(row.samples_s for row in findings.rows):
+        error = FileError(
+            f"--baseline {baseline.file} holds none of what was measured",
+            hint="the same targets, --passes, --batch-size and modes as when it was saved",
+        )
+        write_error(error)
+        return exit_code_of(error)
+    return ExitCode.DONE
+
+
+def _tell_of_the_baseline(result: BenchResult, percent: float) -> None:
+    """Say what the comparison with a saved run came to, on stderr."""
+    found = [one for one in result.comparisons if one.kind == "baseline"]
+    slower = [one for one in found if one.is_regression]
+    for one in slower:
+        write_note(
+            f"Regression: {one.pass_name} of {one.b}, batch {one.batch_size}, takes {one.ratio:.3f} times as long "
+            f"as in {one.a}; allowed are {1 + percent / 100:.3f}."
+        )
+    missing = sum(bool(row.samples_s) for row in result.results) - len(found)
+    if found and missing:
+        write_note(f"{missing} row{'' if missing == 1 else 's'} of this run are not in the baseline.")
 
 
 def _report_place(report: Callable[[str], None], count: str, text: str) -> None:

@@ -6,7 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rescli.bench.session import Settings, batch_size_of, bench_blocks, thread_setting
+from rescli.bench.describe import batch_size_of
+from rescli.bench.session import Findings, bench_blocks
+from rescli.bench.settings import Settings, thread_setting
+from rescli.bench.variant import Match
 from rescli.spec.prepare import PreparedBlock
 from tests.rescli.bench.paper import PaperClock
 
@@ -52,9 +55,9 @@ def block_of(module: nn.Module, *inputs: Tensor, name: str = "block", batch_dim:
 
 
 def measured(*blocks: PreparedBlock, settings: Settings | None = None) -> list[PassResult]:
-    rows: list[PassResult] = []
-    bench_blocks(blocks, settings or Settings(min_time_s=0), rows)
-    return rows
+    findings = Findings()
+    bench_blocks([Match(block) for block in blocks], settings or Settings(min_time_s=0), findings)
+    return findings.rows
 
 
 def codes(row: PassResult) -> list[str]:
@@ -223,10 +226,11 @@ def test_an_interruption_keeps_the_rows_that_have_samples() -> None:
         if CLOCK.seconds > 101:
             raise KeyboardInterrupt
 
-    rows: list[PassResult] = []
-    blocks = [block_of(Ticking(after=stops), name=name) for name in ("a", "b")]
+    findings = Findings()
+    rows = findings.rows
+    matches = [Match(block_of(Ticking(after=stops), name=name)) for name in ("a", "b")]
     with pytest.raises(KeyboardInterrupt):
-        bench_blocks(blocks, Settings(min_time_s=5), rows)
+        bench_blocks(matches, Settings(min_time_s=5), findings)
     assert [(row.name, row.pass_name) for row in rows] == [
         ("a", name) for name in ("inference", "forward", "backward", "step")
     ]
@@ -235,12 +239,13 @@ def test_an_interruption_keeps_the_rows_that_have_samples() -> None:
 
 def test_an_interrupted_run_is_not_told_to_take_more_time() -> None:
     def stops(_x: Tensor) -> None:
-        if CLOCK.seconds > 102.5:
+        if CLOCK.seconds > 102.8:
             raise KeyboardInterrupt
 
-    rows: list[PassResult] = []
+    findings = Findings()
+    rows = findings.rows
     with pytest.raises(KeyboardInterrupt):
-        bench_blocks([block_of(Ticking(0.3, after=stops))], Settings(passes=("inference",)), rows)
+        bench_blocks([Match(block_of(Ticking(0.3, after=stops)))], Settings(passes=("inference",)), findings)
     assert [(len(row.samples_s), codes(row)) for row in rows] == [(2, [])]
 
 

@@ -66,9 +66,10 @@ def test_a_block_is_measured_as_a_table(spec: str, capsys: pytest.CaptureFixture
     assert run(["bench", spec, *QUICK]) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    assert lines[2] == f"{spec}:small  cpu, float32, batch 8"
-    assert lines[3].split()[:4] == ["pass", "median", "95%", "interval"]
-    assert [line.split()[0] for line in lines[4:8]] == ["inference", "forward", "backward", "step"]
+    # The path is longer than the page.
+    assert lines[2:4] == [f"{spec}:small", "  cpu, float32, batch 8"]
+    assert lines[4].split()[:4] == ["pass", "median", "95%", "interval"]
+    assert [line.split()[0] for line in lines[5:9]] == ["inference", "forward", "backward", "step"]
     # Nobody watches the progress here.
     assert err == ""
 
@@ -87,7 +88,9 @@ def test_json_has_a_row_for_each_pass(spec: str, capsys: pytest.CaptureFixture[s
         assert row["first_call_s"] > 0
         products = 2 if row["pass"] == "step" else 1  # noqa: S105 - a pass is no password
         assert row["flops"] == products * 2 * 8 * 64 * 64
-        assert (row["peak_memory_bytes"], row["retained_bytes"]) == (None, None)
+        # The output is 2 KiB, and nothing of it stays.
+        assert row["peak_memory_bytes"] >= 8 * 64 * 4
+        assert row["retained_bytes"] == 0
 
 
 def test_threads_are_put_back(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +138,7 @@ def test_a_block_that_cannot_be_run_shows_its_own_part_of_the_traceback(
     assert err.endswith("AttributeError: 'Tensor' object has no attribute 'no_such_thing'\n")
     assert "modules/module.py" not in err
     # The other target is there.
-    assert f"{spec}:small  cpu" in out
+    assert f"{spec}:small\n" in out
     assert "! could not be run: AttributeError: 'Tensor' object has no" in out
 
 
@@ -207,7 +210,10 @@ def test_hardware_that_is_not_there_ends_with_4(
         (["--device", "gpu"], "--device gpu: this is no device that rescli knows"),
         (["--format", "xml"], "--format xml: this command does not write that"),
         (["--max-time", "0"], "invalid value for '--max-time'"),
-        (["--versus", "plain"], "no such option: --versus"),
+        (["--fail-above", "3"], "--fail-above belongs to --baseline"),
+        (["--force"], "--force belongs to --baseline"),
+        (["--compile", "--parallel", "dp"], "--compile and --parallel dp were both given"),
+        (["--plot", "x.png"], "no such option: --plot"),
     ],
 )
 def test_a_wrong_command_line_ends_with_2(
@@ -253,10 +259,277 @@ def test_help_offers_only_what_works_and_does_not_import_torch() -> None:
         "--device",
         "--threads",
         "--dtype",
+        "--versus",
+        "--compile",
+        "--baseline",
+        "--save",
+        "--amp",
+        "csv",
     ):
         assert option in done.stdout
-    for later in ("ddp", "--versus", "--compile", "--baseline", "--save", "--amp", "csv"):
+    for later in ("ddp", "--processes", "--plot"):
         assert later not in done.stdout
+
+
+# Versus
+
+
+def rows_of(text: str) -> list[Any]:
+    rows: list[Any] = document(text)["results"]
+    return rows
+
+
+def test_plain_is_measured_beside_the_block_and_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "spec.py"
+    path.write_text(
+        "class Slow(nn.Module):\n    def forward(self, x):\n        return x @ x.T @ x\n\n"
+        "block = ResidualSequential(Record(), nn.ReLU(), Apply(projection=Slow()))\n"
+        "example_inputs = (256, 256)\n"
+    )
+    options = [*ROOMY, "--passes", "inference", "--format", "json"]
+    assert run(["bench", str(path), "--versus", "plain", *options]) == 0
+    found = document(capsys.readouterr().out)
+    assert [(row["variant"], row["target"]) for row in found["results"]] == [
+        ("block", f"{path}:block"),
+        ("plain", f"{path}:block"),
+    ]
+    (comparison,) = found["comparisons"]
+    assert (comparison["a"], comparison["b"]) == (f"{path}:block", "plain")
+    assert (comparison["pass"], comparison["batch_size"], comparison["paired"]) == ("inference", 256, True)
+    # The two products are most of the work.
+    assert comparison["ratio"] < 0.5
+    assert comparison["ci95"][0] <= comparison["ratio"] <= comparison["ci95"][1]
+    assert comparison["verdict"] == "faster"
+
+
+def test_plain_that_cannot_run_is_rows_that_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "spec.py"
+    path.write_text(
+        "cat = ResidualSequential(Record(), nn.Linear(4, 4), Apply('concat'), nn.Linear(8, 4))\n"
+        "none = nn.Linear(4, 4)\n"
+    )
+    assert run(["bench", str(path), "--versus", "plain", *ROOMY, "--passes", "inference"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "! plain: without its skips the block cannot be run: RuntimeError: mat1 and mat2" in text
+    assert "! plain: the block has neither Record nor Apply, so there is nothing to take out." in text
+    assert "Hint: --versus TARGET compares it with another block." in text
+
+
+def test_another_target_is_measured_on_the_same_input(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.py"
+    other.write_text(
+        "wide = nn.Sequential(nn.Linear(64, 2048), nn.Linear(2048, 64))\nexample_inputs = (8, 64)\n"
+    )
+    options = [*ROOMY, "--passes", "inference", "--format", "json"]
+    assert run(["bench", spec, "--versus", str(other), *options]) == 0
+    found = document(capsys.readouterr().out)
+    assert [(row["variant"], row["name"]) for row in found["results"]] == [
+        ("block", "small"),
+        ("versus", "wide"),
+    ]
+    (comparison,) = found["comparisons"]
+    assert (comparison["a"], comparison["b"]) == (f"{spec}:small", f"{other}:wide")
+    assert (comparison["verdict"], comparison["ratio"] > 2) == ("slower", True)
+    assert [row["warnings"] for row in found["results"]][1] == []
+
+
+def test_another_target_with_another_input_is_warned_of(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.py"
+    other.write_text("wide = nn.Linear(64, 64)\nexample_inputs = (9, 64)\n")
+    assert run(["bench", spec, "--versus", str(other), *ROOMY, "--passes", "inference"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"! versus: {other}:wide runs on an input of its own, 9x64." in text
+
+
+def test_a_versus_that_is_missing_or_fits_no_block_is_refused(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", spec, "--versus", "nowhere.py", *QUICK]) == 3
+    assert "there is no file nowhere.py" in capsys.readouterr().err
+    two = tmp_path / "two.py"
+    two.write_text("a = nn.Linear(64, 64)\nb = nn.Linear(64, 64)\n")
+    assert run(["bench", spec, "--versus", str(two), *QUICK]) == 2
+    err = capsys.readouterr().err
+    assert f"--versus {two} has the blocks a, b, none of them named small" in err
+    assert f"Hint: name the one that is meant: --versus {two}:a" in err
+
+
+# Modes
+
+
+def test_modes_are_written_into_the_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "conv.py"
+    path.write_text("conv = nn.Conv2d(3, 4, 3)\nexample_inputs = (2, 3, 8, 8)\n")
+    options = [*QUICK, "--passes", "inference", "--format", "json", "--amp", "--channels-last"]
+    assert run(["bench", str(path), *options]) == 0
+    (row,) = rows_of(capsys.readouterr().out)
+    assert (row["autocast_dtype"], row["channels_last"], row["compiled"]) == ("bfloat16", True, False)
+    assert row["dtype"] == "float32"
+    assert row["warnings"] == [] or row["samples"] > 0
+
+
+def test_channels_last_without_images_is_warned_of(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", spec, *QUICK, "--passes", "inference", "--channels-last"]) == 0
+    assert "! --channels-last changes nothing" in capsys.readouterr().out
+
+
+# Baselines
+
+
+# Six samples are enough for these.
+BRIEF = ["--max-time", "0.5", "--min-time", "0", "--threads", "1", "--passes", "inference"]
+
+
+def saved_by(spec: str, file: Path, *options: str) -> Any:  # noqa: ANN401 - JSON is what it is
+    assert run(["bench", spec, *BRIEF, "--save", str(file), *options]) == 0
+    return document(file.read_text())
+
+
+def scale_samples(file: Path, factor: float) -> None:
+    found = document(file.read_text())
+    for row in found["results"]:
+        row["samples_s"] = [factor * sample for sample in row["samples_s"]]
+    file.write_text(json.dumps(found))
+
+
+def test_a_saved_run_is_a_baseline(spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "base.json"
+    (row,) = saved_by(spec, file)["results"]
+    assert len(row["samples_s"]) == row["samples"] >= 1
+    # Ten times as long before, then a tenth: whatever the machine does meanwhile.
+    scale_samples(file, 10)
+    capsys.readouterr()
+    options = [*BRIEF, "--baseline", str(file)]
+    assert run(["bench", spec, *options]) == 0
+    out, err = capsys.readouterr()
+    assert "× baseline" in out
+    assert err == ""
+    scale_samples(file, 0.01)
+    assert run(["bench", spec, *options, "--format", "json"]) == 1
+    out, err = capsys.readouterr()
+    (comparison,) = document(out)["comparisons"]
+    assert (comparison["a"], comparison["b"]) == (str(file), f"{spec}:small")
+    assert (comparison["verdict"], comparison["paired"], comparison["margin"]) == ("slower", False, 0.05)
+    assert f"Regression: inference of {spec}:small, batch 8, takes " in err
+    assert "allowed are 1.050." in err
+    assert run(["bench", spec, *options, "--fail-above", "100000"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("cpu", "Other CPU", "cpu was Other CPU and is "),
+        ("torch", "1.0", "torch was 1.0 and is "),
+        ("threads", 7, "threads was 7 and is 1"),
+        ("gpus", [{"index": 0, "name": "Other GPU", "memory_bytes": 1}], "gpus was Other GPU and is "),
+    ],
+)
+def test_a_baseline_of_another_machine_ends_with_5_unless_forced(
+    spec: str, tmp_path: Path, field: str, value: object, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "base.json"
+    found = saved_by(spec, file)
+    found["environment"][field] = value
+    file.write_text(json.dumps(found))
+    capsys.readouterr()
+    options = [*BRIEF, "--baseline", str(file), "--fail-above", "100000"]
+    assert run(["bench", spec, *options]) == 5
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert "--force compares all the same" in err
+    assert run(["bench", spec, *options, "--force"]) == 0
+
+
+def test_a_baseline_of_another_type_ends_with_5_unless_forced(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "base.json"
+    saved_by(spec, file, "--dtype", "float64")
+    capsys.readouterr()
+    options = [*BRIEF, "--baseline", str(file), "--fail-above", "100000"]
+    assert run(["bench", spec, *options]) == 5
+    assert f"dtype of {spec}:small was float64 and is float32" in capsys.readouterr().err
+    assert run(["bench", spec, *options, "--force"]) == 0
+    assert "× baseline" in capsys.readouterr().out
+
+
+def test_a_baseline_that_holds_nothing_of_it_ends_with_5(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "base.json"
+    saved_by(spec, file)
+    assert run(["bench", spec, *ROOMY, "--passes", "forward", "--baseline", str(file)]) == 5
+    assert f"--baseline {file} holds none of what was measured" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read --baseline"),
+        ("no json", "is no JSON document"),
+        ("[]", "is no saved benchmark (expected schema rescli.bench/1 with samples)"),
+        ('{"schema": "rescli.show/1"}', "is no saved benchmark"),
+    ],
+)
+def test_a_file_that_is_no_baseline_ends_with_5_before_anything_runs(
+    spec: str, tmp_path: Path, text: str | None, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "base.json"
+    if text is not None:
+        file.write_text(text)
+    assert run(["bench", spec, "--baseline", str(file)]) == 5
+    out, err = capsys.readouterr()
+    assert message in err
+    assert out == ""
+
+
+def test_a_json_result_has_no_samples_and_is_no_baseline(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.json"
+    assert run(["bench", spec, *QUICK, "--passes", "inference", "-o", str(file)]) == 0
+    assert run(["bench", spec, "--baseline", str(file)]) == 5
+    assert "--format json leaves the samples out" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_saved_is_told_before_anything_runs(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", spec, "--save", str(tmp_path / "no" / "base.json")]) == 5
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_what_was_measured_before_an_interruption_is_saved(tmp_path: Path) -> None:
+    stops = tmp_path / "stops.py"
+    stops.write_text(STOPS)
+    file = tmp_path / "base.json"
+    options = ["--passes", "inference", "--threads", "1", "--min-time", "1", "--save", str(file)]
+    assert run(["bench", str(stops), *options]) == 130
+    found = document(file.read_text())
+    assert found["interrupted"] is True
+    assert [len(row["samples_s"]) > 0 for row in found["results"]] == [True]
+
+
+# Formats
+
+
+def test_csv_and_markdown_follow_the_ending_of_the_file(spec: str, tmp_path: Path) -> None:
+    for ending, start in (
+        ("csv", "name,target,variant,"),
+        ("md", f"**`{spec}:small`** cpu, float32, batch 8\n"),
+    ):
+        file = tmp_path / f"out.{ending}"
+        assert run(["bench", spec, *QUICK, "--passes", "inference", "-o", str(file)]) == 0
+        assert file.read_text().startswith(start)
 
 
 @pytest.mark.cuda

@@ -1,0 +1,105 @@
+"""The rows of a benchmark as they are read: by block and batch size, with what each row is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rescli.bench.result import PASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rescli.bench.result import BenchResult, Comparison, PassResult
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row with its comparisons.
+
+    Args:
+        row: The row.
+        versus: How it compares with the block, if it is another variant and was compared.
+        baseline: How it compares with a saved run.
+    """
+
+    row: PassResult
+    versus: Comparison | None = None
+    baseline: Comparison | None = None
+
+
+def groups_of(result: BenchResult) -> Iterator[list[Line]]:
+    """Give the rows of one block at one batch size after the other, variants of a pass next to each other.
+
+    Args:
+        result: What was found.
+    """
+    group: list[PassResult] = []
+    for row in result.results:
+        if group and not _belongs(row, group):
+            yield _lines(group, result.comparisons)
+            group = []
+        group.append(row)
+    if group:
+        yield _lines(group, result.comparisons)
+
+
+def _belongs(row: PassResult, group: list[PassResult]) -> bool:
+    first = group[0]
+    if row.variant != first.variant:
+        return True
+    same_case = (row.target, row.name, row.batch_size) == (first.target, first.name, first.batch_size)
+    return same_case and all(row.pass_name != other.pass_name for other in group)
+
+
+def _lines(rows: list[PassResult], comparisons: Sequence[Comparison]) -> list[Line]:
+    # Stable: within a pass the block stands first.
+    ordered = sorted(rows, key=lambda row: PASSES.index(row.pass_name))
+    return [
+        Line(row, _comparison("versus", row, comparisons), _comparison("baseline", row, comparisons))
+        for row in ordered
+    ]
+
+
+def _comparison(kind: str, row: PassResult, comparisons: Sequence[Comparison]) -> Comparison | None:
+    for one in comparisons:
+        if (
+            (one.kind, one.variant, one.pass_name, one.dtype, one.device)
+            == (kind, row.variant, row.pass_name, row.dtype, row.device)
+            and row.target in (one.a, one.b)
+            and one.batch_size == row.batch_size
+        ):
+            return one
+    return None
+
+
+def how(row: PassResult) -> str:
+    """Say how a row was run: ``cpu, float32, autocast bfloat16, batch 8``.
+
+    Args:
+        row: Any row; those of a group ran alike.
+    """
+    facts = [
+        row.device if row.parallel == "none" else f"DataParallel on {row.device}",
+        row.dtype,
+        *([f"autocast {row.autocast_dtype}"] if row.autocast_dtype else []),
+        *(["compiled"] if row.compiled else []),
+        *(["channels last"] if row.channels_last else []),
+        f"batch {row.batch_size:,}",
+    ]
+    return ", ".join(facts)
+
+
+def ratio_text(found: Comparison, dash: str) -> str:
+    """Write a ratio with its interval and the verdict: ``0.812 (0.805–0.820) faster``.
+
+    Args:
+        found: A comparison.
+        dash: What stands between the ends of an interval.
+    """
+    decimals = max(0, 4 - len(str(int(found.ratio))))
+    interval = ""
+    if found.ci95 is not None:
+        low, high = found.ci95
+        interval = f" ({low:.{decimals}f}{dash}{high:.{decimals}f})"
+    return f"{found.ratio:.{decimals}f}{interval} {found.verdict}"
