@@ -56,6 +56,7 @@ COMMANDS = {
     entry.name: entry
     for entry in (
         CommandEntry("show", "show", "Show the Record/Apply graph of a block, its skips and what they cost."),
+        CommandEntry("lint", "lint", "Say what is wrong with a block, or worth knowing."),
         CommandEntry("bench", "bench", "Measure how long the passes of a block take."),
         CommandEntry(
             "check-threads", "check_threads", "Test whether a block may be called from several threads."

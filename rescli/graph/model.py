@@ -8,6 +8,7 @@
     │   └── InsertedFact        its projection and its gates
     ├── Failure                 the layer at which the block stopped
     └── Diagnostic              what a reader should know
+    LintedBlock                 the same of it alone
 
 The names are those of the JSON document ``rescli.show/1``. Nothing here needs torch.
 """
@@ -204,6 +205,21 @@ class Diagnostic:
     path: str
     message: str
     hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class LintedBlock:
+    """What there is to say about one block, and nothing else.
+
+    Args:
+        name: The variable or function that gave it.
+        target: Where it comes from, as ``spec.py:name``.
+        diagnostics: What is wrong or worth knowing, the gravest first.
+    """
+
+    name: str
+    target: str
+    diagnostics: tuple[Diagnostic, ...]
 
 
 @dataclass(frozen=True, slots=True)

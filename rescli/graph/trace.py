@@ -161,6 +161,7 @@ def _run(
     note = Finding(
         blamed.path if blamed else "",
         f"the block is large, and {culprit} cannot run without data: it ran on the CPU",
+        "the figures are right; a smaller input or fewer features take less time",
     )
     block, recording = _run_on(module, inputs, "cpu")
     return block, recording, note

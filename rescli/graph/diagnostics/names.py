@@ -76,6 +76,7 @@ def skip_applied_twice(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 skips[0].record_path,
                 f"{record_text(skips[0].record)} is applied {len(skips)} times, at {places}",
+                "where one of them means another Record, name that one",
             )
 
 

@@ -47,4 +47,8 @@ def no_gradient(evidence: Evidence) -> Iterator[Finding]:
 def backward_failed(evidence: Evidence) -> Iterator[Finding]:
     """Find a backward pass that raises where the forward pass did not."""
     if evidence.backward is not None and evidence.backward.error:
-        yield Finding("", f"the backward pass failed: {evidence.backward.error}")
+        yield Finding(
+            "",
+            f"the backward pass failed: {evidence.backward.error}",
+            "torch.autograd.set_detect_anomaly(True) shows which forward operation it belongs to",
+        )

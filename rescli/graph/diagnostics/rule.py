@@ -19,12 +19,12 @@ class Finding:
     Args:
         path: The position of the module it is about; empty for the block itself.
         message: What was found.
-        hint: What to change; may be empty.
+        hint: What to change, or to look at next.
     """
 
     path: str
     message: str
-    hint: str = ""
+    hint: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def layer_failed(evidence: Evidence) -> Iterator[Finding]:
         f"{failure.type or 'the block'} failed{given}: {failure.reason}",
         "compare the shape with what the layer takes; --input gives another one"
         if _ABOUT_SHAPES.search(failure.reason)
-        else "",
+        else "`rescli show` prints the part of the traceback that lies in your file",
     )
 
 

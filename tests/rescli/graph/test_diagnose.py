@@ -18,7 +18,7 @@ from tests.rescli.graph.diagnostics import (
     test_skips,
     test_weights,
 )
-from tests.rescli.graph.finding import found, linear
+from tests.rescli.graph.finding import diagnostics_of, found, linear
 from torchresidual import Apply, LearnableAlpha, Record, ResidualSequential
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "DIAGNOSTICS.md"
@@ -90,6 +90,12 @@ def test_a_block_that_stops_early_still_gets_what_its_structure_tells() -> None:
         ("record-overwritten", "warning", "3"),
         ("alpha-weight-decay", "note", "2.alpha"),
     ]
+
+
+def test_every_finding_has_its_hint() -> None:
+    blocks = [(case.faulty(), case) for topic in TOPICS for case in topic.CASES.values()]
+    found_in = [diagnostics_of(block, case.shape, backward=case.backward) for block, case in blocks]
+    assert [each.code for listed in found_in for each in listed if not (each.message and each.hint)] == []
 
 
 def test_of_nothing_there_is_nothing_to_say() -> None:

@@ -99,6 +99,10 @@ def test_a_run_that_needed_data_is_told_and_another_is_not() -> None:
     evidence = Evidence(layers=(), edges=(), failure=None, placements=())
     assert list(needs_data(evidence)) == []
     told = Evidence(
-        layers=(), edges=(), failure=None, placements=(), needs_data=Finding("1", "it ran on the CPU")
+        layers=(),
+        edges=(),
+        failure=None,
+        placements=(),
+        needs_data=Finding("1", "it ran on the CPU", "all is right"),
     )
-    assert list(needs_data(told)) == [Finding("1", "it ran on the CPU")]
+    assert list(needs_data(told)) == [Finding("1", "it ran on the CPU", "all is right")]

@@ -121,7 +121,12 @@ def test_messages_say_what_was_found_and_what_to_do() -> None:
         )
     ]
     twice = ResidualSequential(Record(name="a"), linear(), Apply(record_name="a"), Apply(record_name="a"))
-    assert messages(twice) == [("the record 'a' is applied 2 times, at '2', '3'", "")]
+    assert messages(twice) == [
+        (
+            "the record 'a' is applied 2 times, at '2', '3'",
+            "where one of them means another Record, name that one",
+        )
+    ]
     overwritten = ResidualSequential(Record(name="a"), Record(name="a"), linear(), Apply(record_name="a"))
     assert messages(overwritten) == [
         (
