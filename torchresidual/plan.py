@@ -117,6 +117,10 @@ class FreeRead:
     path: str
 
 
+# The attributes of layers that can be told to write in place, each with what it was told.
+Switches = list[tuple[dict[str, Any], bool]]
+
+
 class Do(IntEnum):
     """What one instruction of a program does to the current tensor."""
 
@@ -164,7 +168,7 @@ class Plan:
     free: list[FreeRead] = field(default_factory=list)
     publishes: bool = False
     containers: list[tuple[nn.Sequential, tuple[nn.Module, ...]]] = field(default_factory=list)
-    switches: list[tuple[dict[str, Any], bool]] = field(default_factory=list)
+    switches: Switches = field(default_factory=list)
     hooks: tuple[Mapping[int, Any], ...] = ()
     guarded: set[int] = field(default_factory=set)
     program: tuple[Instruction, ...] | None = None
@@ -320,7 +324,12 @@ def make_plan(block: nn.Sequential) -> Plan:
 
 def _program(plan: Plan) -> tuple[Instruction, ...] | None:
     """Write a plan down without anything that need not be asked again at each call."""
-    if plan.publishes or any(step.call not in (Call.RECORD, Call.LAYER, Call.APPLY) for step in plan.steps):
+    if (
+        plan.publishes
+        or plan.containers
+        or plan.switches
+        or any(step.call not in (Call.RECORD, Call.LAYER, Call.APPLY) for step in plan.steps)
+    ):
         return None
     program: list[Instruction] = []
     saves: list[int] = []

@@ -31,20 +31,20 @@ _CALL, _ADD, _LEARN, _COMBINE = Do.CALL, Do.ADD, Do.LEARN, Do.COMBINE
 
 
 def run_program(  # noqa: C901 - one branch a kind of instruction: a function each would cost a call
-    block: ResidualSequential, plan: Plan, program: tuple[Instruction, ...], x: Any
+    block: ResidualSequential, program: tuple[Instruction, ...], places: int, x: Any
 ) -> Any:
     """Run a block of the commonest kind: layers, Records and Applies one after the other, and nobody watches.
 
     Args:
         block: Whose forward this is.
-        plan: Its plan.
-        program: The plan's program.
+        program: The program of its plan.
+        places: How many tensors it saves.
         x: The input.
 
     Returns:
         The output, or ``(output, extras)`` if there are any.
     """
-    values: list[Any] = [None] * len(plan.places)
+    values: list[Any] = [None] * places
     extras: list[Any] = []
     step: Step | None = None
     outer_block = getattr(_context, "current_sequential", None)
@@ -72,7 +72,7 @@ def run_program(  # noqa: C901 - one branch a kind of instruction: a function ea
                 values[place] = None
     except Exception as error:
         if step is not None:
-            complete(error, plan, step, block)
+            complete(error, block.plan, step, block)
         raise
     finally:
         _context.current_sequential = outer_block

@@ -27,17 +27,33 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from torchresidual.frame import Frame
-    from torchresidual.plan import Edge
+    from torchresidual.plan import Edge, Instruction, Switches
 
 
 class _PlanCache:
     """Holds a block's plan beside its own state: what is derived is neither saved, copied nor replicated."""
 
-    __slots__ = ("plan", "unsettled")
+    __slots__ = ("lane", "plan", "unsettled")
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
+        # What a call of a block of the commonest kind looks at, together: one attribute instead of many.
+        self.lane: tuple[int, tuple[nn.Module, ...], Any, Switches, tuple[Instruction, ...], int] | None = (
+            None
+        )
         self.unsettled = False  # whether a further layer may tell a size that is wanted
+
+    def keep(self, plan: Plan) -> None:
+        """Keep a plan that was made anew."""
+        self.plan = plan
+        self.lane = None
+        if plan.program is not None:
+            size = len(plan.places)
+            self.lane = (plan.epoch, plan.children, plan.hooks, plan.switches, plan.program, size)
+
+    def forget(self) -> None:
+        """Let the next call make a plan."""
+        self.plan = self.lane = None
 
 
 class ResidualSequential(Scope):
@@ -110,12 +126,22 @@ class ResidualSequential(Scope):
             What the last layer returns, or ``(x, [extras...])`` where layers returned more than one thing: the
             first item of a tuple goes on, the others are extras, in order.
         """
+        if hidden is None and not module_kwargs:
+            lane = self._plan_cache.lane
+            if lane is not None:  # the commonest kind of block: one look at what may have changed
+                epoch, children, hooks, switches, program, places = lane
+                if (
+                    epoch == EDITS.count
+                    and children == tuple(self._modules.values())
+                    and not any(hooks)
+                    and not is_dynamo_compiling()
+                    and not (switches and _are_switched(switches))
+                ):
+                    return run_program(self, program, places, x)
+            plan = self.plan
+            if not any(plan.hooks):
+                return run_traced(self, plan, x, None) if is_dynamo_compiling() else run(self, plan, x)
         plan = self.plan
-        if hidden is None and not module_kwargs and not any(plan.hooks):
-            if is_dynamo_compiling():
-                return run_traced(self, plan, x, None)
-            program = plan.program
-            return run(self, plan, x) if program is None else run_program(self, plan, program, x)
         if is_proxy(hidden):  # torch.fx hands over something for every argument there is
             return self(x)
         return run_watched(self, plan, x, hidden, module_kwargs)
@@ -191,7 +217,8 @@ class ResidualSequential(Scope):
             or plan.children != tuple(self._modules.values())
             or ((plan.containers or plan.switches) and self._is_outdated(plan))
         ):
-            plan = self._plan_cache.plan = make_plan(self)
+            plan = make_plan(self)
+            self._plan_cache.keep(plan)
         return plan
 
     def _is_outdated(self, plan: Plan) -> bool:
@@ -199,7 +226,7 @@ class ResidualSequential(Scope):
         for container, children in plan.containers:
             if children != tuple(container._modules.values()):
                 return True
-        return any(attributes.get("inplace", was) is not was for attributes, was in plan.switches)
+        return _are_switched(plan.switches)
 
     def edges(self) -> tuple[Edge, ...]:
         """Return the skips that the structure shows, those of nested blocks included, in order of their Applies.
@@ -255,7 +282,7 @@ class ResidualSequential(Scope):
             return
         # A layer behind the others changes no name, and no size that is settled: appending many stays linear.
         if is_new and module is not None and not module._modules and not isinstance(module, Record | Apply):
-            self._plan_cache.plan = None
+            self._plan_cache.forget()
             if self._plan_cache.unsettled:
                 self._edited()
         else:
@@ -353,6 +380,11 @@ class ResidualSequential(Scope):
         # A plan that came along would run the original's layers.
         replica._plan_cache = _PlanCache()
         return replica  # type: ignore[no-any-return]
+
+
+def _are_switched(switches: Switches) -> bool:
+    """Say whether a layer was told since to write in place, or no longer to."""
+    return any(attributes.get("inplace", was) is not was for attributes, was in switches)
 
 
 class _OneEdit:
