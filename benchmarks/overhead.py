@@ -98,8 +98,9 @@ class HandHighway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Run it."""
-        y = self.layer(x)
-        return torch.sigmoid(self.transform(y)) * y + torch.sigmoid(self.carry(x)) * x
+        y: Tensor = self.layer(x)
+        out: Tensor = torch.sigmoid(self.transform(y)) * y + torch.sigmoid(self.carry(x)) * x
+        return out
 
 
 class Custom(nn.Module):
