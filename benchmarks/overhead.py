@@ -271,7 +271,7 @@ def cells(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def rows(options: argparse.Namespace, peer: ModuleType | None) -> Iterator[Row]:
     """Measure cell by cell."""
-    rng = random.Random(options.seed)  # noqa: S311 - decides an order
+    rng = random.Random(options.seed)
     for size in options.sizes:
         batch, width = (int(part) for part in size.split("x"))
         for operation, alpha in cells(options):
