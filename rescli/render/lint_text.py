@@ -12,10 +12,10 @@ from rescli.units import format_count
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rescli.graph.model import LintedBlock
+    from rescli.graph.model import LintedBlock, Severity
     from rescli.render.style import Style
 
-_SEVERITIES = ("error", "warning", "note")
+_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
 def render_lint_text(blocks: Sequence[LintedBlock], style: Style) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.rescli.cli.conftest import RunRescli
 
 FAULTS = Path(__file__).parent / "data" / "faults.py"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 RIGHT = 'good = ResidualSequential(Record(name="a"), nn.Linear(8, 8), Apply(record_name="a"))\n'
 NOTED = "twice = ResidualSequential(Record(), nn.Linear(8, 8), Apply(), Apply())\n"
 WARNED = 'unused = ResidualSequential(Record(name="a"), nn.Linear(8, 8))\n'
@@ -61,6 +62,14 @@ def test_without_a_target_the_quick_specs_are_linted_and_none_has_a_warning(resc
     ended = rescli("lint", "--strict")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines()[-1] == "12 blocks: 3 notes"
+
+
+def test_the_examples_have_no_warning(rescli: RunRescli) -> None:
+    examples = sorted(str(path) for path in EXAMPLES.glob("*.py"))
+    ended = rescli("lint", *examples, "--strict", "--run")
+    assert len(examples) >= 3
+    assert (ended.code, ended.err) == (0, "")
+    assert "warning" not in ended.out
 
 
 def test_all_takes_every_shipped_spec(rescli: RunRescli, monkeypatch: pytest.MonkeyPatch) -> None:
