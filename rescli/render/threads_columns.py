@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # Of a turn's steps so many are shown at its start and at its end.
 _HEAD, _TAIL = 1, 2
 _GAP = 2
+# Of a source line so many characters are shown.
+_SOURCE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,18 @@ class HandOver:
         thread: Its letter.
         to: The letter of the thread that went on.
         before: The last point that the thread had passed, as text.
-        after: The next one that it passed later, as text.
+        after: The next one that it passed later, as text; empty where the thread stood before a source line.
     """
 
     thread: str
     to: str
     before: str
     after: str
+
+    @property
+    def place(self) -> str:
+        """Where the thread stood, in words."""
+        return f"between {self.before} and {self.after}" if self.after else self.before
 
 
 def hand_overs(steps: Sequence[Step]) -> tuple[HandOver, ...]:
@@ -56,18 +63,37 @@ def hand_overs(steps: Sequence[Step]) -> tuple[HandOver, ...]:
     for index, (step, following) in enumerate(pairwise(steps)):
         if step.hands_over:
             later = next((other for other in steps[index + 1 :] if other.thread == step.thread), None)
-            after = step_text(later) if later is not None else "nothing"
-            found.append(HandOver(step.thread, following.thread, step_text(step), after))
+            after = step_in_words(later) if later is not None else "nothing"
+            if step.point is not None and step.point.event == "line":
+                after = ""
+            found.append(HandOver(step.thread, following.thread, step_in_words(step), after))
     return tuple(found)
 
 
 def step_text(step: Step) -> str:
-    """Name a step: ``exit of 0 Linear``, or ``end``.
+    """Name a step: ``exit of 0 Linear``, ``before net.py:12``, or ``end``.
 
     Args:
         step: What a thread did.
     """
-    return "end" if step.point is None else f"{step.point.event} of {step.point.layer}"
+    point = step.point
+    if point is None:
+        return "end"
+    return f"before {point.file}:{point.line}" if point.event == "line" else f"{point.event} of {point.layer}"
+
+
+def step_in_words(step: Step) -> str:
+    """Name a step, and show a line's text: ``before net.py:12 (self.kept = x)``.
+
+    Args:
+        step: What a thread did.
+    """
+    source = step.point.source if step.point is not None else ""
+    return f"{step_text(step)} ({_cut(source)})" if source else step_text(step)
+
+
+def _cut(source: str) -> str:
+    return source if len(source) <= _SOURCE else f"{source[: _SOURCE - 3]}..."
 
 
 def draw_columns(failure: Failure, *, width: int = 80, ascii_only: bool = False) -> list[str]:

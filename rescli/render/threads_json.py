@@ -51,5 +51,7 @@ def _step(step: Step) -> dict[str, object]:
         "event": "end" if point is None else point.event,
         "path": None if point is None else point.path,
         "type": None if point is None else point.type,
+        "file": None if point is None or not point.line else point.file,
+        "line": None if point is None or not point.line else point.line,
         "hands_over": step.hands_over,
     }

@@ -19,6 +19,8 @@ _PLURAL: dict[Status, str] = {"pass": "passed", "fail": "failed", "warn": "warne
 _INDENT = "  "
 # So many wrong values are told besides the first.
 _TOLD = 3
+# The names of scenarios take at least so many columns.
+_NAMES = 10
 
 
 def threads_text(
@@ -39,10 +41,11 @@ def threads_text(
         color: Whether escape sequences are wanted.
     """
     lines: list[str] = []
+    column = max(_NAMES, *(len(result.scenario) + 2 for result in results), 0)
     for (name, target), group in groupby(results, lambda result: (result.name, result.target)):
         lines += [f"{name}  ({target})", ""]
         for result in group:
-            lines += _scenario(result, width, color=color)
+            lines += _scenario(result, width, column, color=color)
             if result.failure is not None and result.failure.steps:
                 lines += _indented(_failure(result, result.failure, options, width, ascii_only=ascii_only))
         if lines[-1]:
@@ -51,11 +54,11 @@ def threads_text(
     return "\n".join(lines) + "\n"
 
 
-def _scenario(result: ThreadsResult, width: int, *, color: bool) -> Iterator[str]:
+def _scenario(result: ThreadsResult, width: int, column: int, *, color: bool) -> Iterator[str]:
     status = f"\x1b[{_COLOR[result.status]}m{result.status}\x1b[0m" if color else result.status
-    head = f"{_INDENT}{status}  {result.scenario:<10}"
+    head = f"{_INDENT}{status}  {result.scenario:<{column}}"
     # Escape sequences take no room.
-    indent = " " * (len(_INDENT) + len(result.status) + 12)
+    indent = " " * (len(_INDENT) + len(result.status) + 2 + column)
     first, *rest = textwrap.wrap(result.detail, max(20, width - len(indent)), break_on_hyphens=False) or [""]
     yield head + first
     yield from (indent + line for line in rest)
@@ -83,7 +86,7 @@ def _failure(
     hands = hand_overs(failure.steps)
     yield "Handed over:" if hands else "One thread ran after the other:"
     for hand in hands:
-        yield from _wrapped(f"{hand.thread} to {hand.to}, between {hand.before} and {hand.after}", room)
+        yield from _wrapped(f"{hand.thread} to {hand.to}, {hand.place}", room)
     yield ""
     columns = draw_columns(failure, width=room - len(_INDENT), ascii_only=ascii_only)
     yield from (_INDENT + line for line in columns)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    Arrangement = Callable[[nn.Module, int], tuple[nn.Module, ...]]
+    from rescli.threads.job import Job
+
+    Arrangement = Callable[[nn.Module, int], tuple[nn.Module | Job, ...]]
 
 
 def share(module: nn.Module, threads: int) -> tuple[nn.Module, ...]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rescli.threads.footing import Footing
     from rescli.threads.runner import Blocked, ScheduledRun
-    from rescli.threads.schedule import Schedule, Turn
+    from rescli.threads.schedule import Schedule
 
 # How often the failing schedule is run again before it is reported.
 REPLAYS = 3
@@ -47,6 +47,21 @@ class Exploration:
     hung: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """A thread that cannot get further while the others stand where they do.
+
+    Args:
+        others: For each other thread the point where it stands, None after its end.
+        thread: The one that waits.
+        passed: The last point that it can pass.
+    """
+
+    others: tuple[tuple[int, int | None], ...]
+    thread: int
+    passed: int
+
+
 @dataclass(slots=True)
 class _Tally:
     runs: int = 0
@@ -55,7 +70,7 @@ class _Tally:
     impossible: int = 0
     schedule: Schedule | None = None
     failure: Failure | None = None
-    locks: set[tuple[tuple[Turn, ...], int, int]] = field(default_factory=set)
+    locks: set[_Lock] = field(default_factory=set)
 
 
 def explore(footing: Footing, schedules: Iterable[Schedule], out_of_time: Callable[[], bool]) -> Exploration:
@@ -119,18 +134,28 @@ def _wrong(footing: Footing, run: ScheduledRun) -> tuple[Wrong, ...]:
     )
 
 
-def _lock_of(schedule: Schedule, blocked: Blocked) -> tuple[tuple[Turn, ...], int, int]:
-    """Say after which turns which thread cannot get further than which point."""
-    turn = schedule.turns[blocked.turn]
-    return schedule.turns[: blocked.turn], turn.thread, blocked.passed
+def _lock_of(schedule: Schedule, blocked: Blocked) -> _Lock:
+    """Say where the others stand while which thread cannot get further than which point."""
+    reached: dict[int, int | None] = dict.fromkeys(range(schedule.threads), 0)
+    for turn in schedule.turns[: blocked.turn]:
+        reached[turn.thread] = turn.stop
+    waiting = schedule.turns[blocked.turn].thread
+    del reached[waiting]
+    return _Lock(tuple(reached.items()), waiting, blocked.passed)
 
 
-def _known_impossible(schedule: Schedule, locks: set[tuple[tuple[Turn, ...], int, int]]) -> bool:
-    """Tell whether a schedule would run into a lock that another one, equal up to there, has met."""
-    return any(
-        schedule.turns[: len(before)] == before
-        and schedule.turns[len(before)].thread == thread
-        and ((stop := schedule.turns[len(before)].stop) is None or stop > passed)
-        for before, thread, passed in locks
-        if len(before) < len(schedule.turns)
-    )
+def _known_impossible(schedule: Schedule, locks: set[_Lock]) -> bool:
+    """Tell whether a schedule would run into a lock that another one has met: who holds it does not move."""
+    if not locks:
+        return False
+    reached: dict[int, int | None] = dict.fromkeys(range(schedule.threads), 0)
+    for turn in schedule.turns:
+        start = reached.pop(turn.thread)
+        others = tuple(reached.items())
+        for lock in locks:
+            meets = (lock.others, lock.thread) == (others, turn.thread) and (start or 0) <= lock.passed
+            if meets and (turn.stop is None or turn.stop > lock.passed):
+                return True
+        reached[turn.thread] = turn.stop
+        reached = dict(sorted(reached.items()))
+    return False

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import GeneratorType
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,12 +17,14 @@ from torch import Tensor
 from rescli.threads.result import Wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import nn
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _TORCH_FOLDER = Path(torch.__file__).parent
+# A forward that is a generator does its work while it is read; one without an end is read so far.
+_YIELDED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,15 @@ class Outcome:
     error: BaseException | None = None
 
 
-def call(module: nn.Module, inputs: Sequence[Tensor]) -> Outcome:
+def call(
+    module: nn.Module, inputs: Sequence[Tensor], between: Callable[[Sequence[object]], None] | None = None
+) -> Outcome:
     """Run forward and the gradients of its outputs, without touching any ``.grad``.
 
     Args:
         module: What is called. Replicas count: parameters that are plain attributes get gradients too.
         inputs: Their values; they are copied first, so a module that writes into its input harms nobody.
+        between: Called with the outputs after forward, before the gradients.
     """
     leaves = [value.detach().clone() for value in inputs]
     grads = torch.is_grad_enabled()
@@ -49,7 +56,11 @@ def call(module: nn.Module, inputs: Sequence[Tensor]) -> Outcome:
         leaf.requires_grad_(grads and (leaf.is_floating_point() or leaf.is_complex()))
     # An operation may not write into a leaf that requires a gradient, but into its copy.
     output = module(*(leaf.clone() for leaf in leaves))
+    if isinstance(output, GeneratorType):
+        output = list(itertools.islice(output, _YIELDED))
     found = dict(_flat(output, "output"))
+    if between is not None:
+        between(list(found.values()))
     sources = {f"gradient of input {index}": leaf for index, leaf in enumerate(leaves) if leaf.requires_grad}
     sources |= {f"gradient of {name}": parameter for name, parameter in _parameters(module)}
     values: dict[str, object] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 from rescli.threads.result import Point
@@ -27,9 +26,35 @@ def install_points(module: nn.Module, visit: Callable[[Point], None]) -> None:
     for path, layer in module.named_modules():
         entry, leave = (Point(event, path, type(layer).__name__) for event in ("entry", "exit"))
         if path:
-            layer.register_forward_pre_hook(functools.partial(_visit, visit, entry), prepend=True)
-        layer.register_forward_hook(functools.partial(_visit, visit, leave))
+            layer.register_forward_pre_hook(_Hook(visit, entry), prepend=True)
+        layer.register_forward_hook(_Hook(visit, leave))
 
 
-def _visit(visit: Callable[[Point], None], point: Point, *_: object) -> None:
-    visit(point)
+class _Hook:
+    """A hook that passes a point; in a copy or a pickle of its module it does nothing.
+
+    Args:
+        visit: What to call.
+        point: What to call it with.
+    """
+
+    def __init__(self, visit: Callable[[Point], None], point: Point) -> None:
+        self._visit = visit
+        self._point = point
+
+    def __call__(self, *_: object) -> None:
+        self._visit(self._point)
+
+    def __deepcopy__(self, memo: object) -> Callable[..., None]:
+        return _silent
+
+    def __reduce__(self) -> tuple[Callable[[], Callable[..., None]], tuple[()]]:
+        return _silence, ()
+
+
+def _silent(*_: object) -> None:
+    """Do nothing, where a copied point was."""
+
+
+def _silence() -> Callable[..., None]:
+    return _silent

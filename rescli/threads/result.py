@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Status = Literal["pass", "fail", "warn", "skip"]
+# What is expected of a way of copying that does not raise, and of a thread that raises whether others run or not.
+WORKS = "works"
+ALSO_ALONE = "the same exception"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,14 +16,22 @@ class Point:
     """A place in a forward pass where one thread can hand over to another.
 
     Args:
-        event: Whether the layer is about to start or has just ended.
-        path: The layer's position in the module tree (``1.0``); empty for the module itself.
-        type: The layer's class, as it is written.
+        event: Whether the layer is about to start or has just ended, or a source line is about to run.
+        path: The layer's position in the module tree (``1.0``); empty for the module itself and for lines.
+        type: The layer's class, as it is written; for a line the name of the function that it is in.
+        file: The name of the line's file; empty for layers.
+        line: Its number; 0 for layers.
+        source: Its text.
+        writes: Whether something that other threads may see is written in this line, as far as its code tells.
     """
 
-    event: Literal["entry", "exit"]
+    event: Literal["entry", "exit", "line"]
     path: str
     type: str
+    file: str = ""
+    line: int = 0
+    source: str = ""
+    writes: bool = False
 
     @property
     def layer(self) -> str:
@@ -74,8 +85,12 @@ class Wrong:
             >>> Wrong("B", "exception", "KeyError: 3", "no exception").sentence
             'thread B raises KeyError: 3, alone it does not'
         """
+        if self.expected == WORKS:
+            return f"thread {self.thread}: {self.value} {self.found}, alone it works"
         if self.value != "exception":
             return f"thread {self.thread}: {self.value} is {self.found}, alone it is {self.expected}"
+        if self.expected == ALSO_ALONE:
+            return f"thread {self.thread} raises {self.found}, also when it runs alone"
         return f"thread {self.thread} raises {self.found}, alone it does not"
 
 

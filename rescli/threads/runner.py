@@ -7,6 +7,7 @@ shared object is exactly what it finds.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import dataclass, field
@@ -14,13 +15,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from rescli.threads.outcome import Outcome, call
+from rescli.threads.job import Job, perform
+from rescli.threads.lines import LineTracer
+from rescli.threads.outcome import Outcome
 from rescli.threads.result import Point, Step
 from rescli.threads.schedule import LETTERS
 from rescli.threads.surroundings import as_in_caller
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torch import Tensor, nn
 
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 # Threads that may all run are given so much longer before they are left behind.
 _LAST_PATIENCE = 10
+# All are known to wait for locks: one would be let go within this time if its lock were free.
+_DEADLOCK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +70,12 @@ class ScheduledRun:
 @dataclass(slots=True)
 class _Worker:
     index: int
-    module: nn.Module
+    callee: nn.Module | Job
     inputs: Sequence[Tensor]
     generator_state: Tensor
     passed: int = 0
     ended: bool = False
+    waiting: bool = False
     outcome: Outcome = field(default_factory=lambda: Outcome({}))
 
 
@@ -80,9 +86,19 @@ class Baton:
         schedule: Who runs when.
         patience_s: Seconds without any progress after which a thread counts as blocked.
         seed: Each thread starts from this seed and keeps a random number stream of its own.
+        line_files: The files between whose lines there are points, beside those that are called.
     """
 
-    def __init__(self, schedule: Schedule, *, patience_s: float, seed: int = 0) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        *,
+        patience_s: float,
+        seed: int = 0,
+        line_files: frozenset[str] = frozenset(),
+    ) -> None:
+        self._tracer = LineTracer(line_files, self.visit) if line_files else None
+        self._blocked: Blocked | None = None
         self._turns = schedule.turns
         self._patience_s = patience_s
         self._generator_state = torch.Generator().manual_seed(seed).get_state()
@@ -93,17 +109,17 @@ class Baton:
         self._turn = 0
         self._free = False
 
-    def run(self, modules: Sequence[nn.Module], inputs: Sequence[Sequence[Tensor]]) -> ScheduledRun:
-        """Call one module a thread under the schedule.
+    def run(self, callees: Sequence[nn.Module | Job], inputs: Sequence[Sequence[Tensor]]) -> ScheduledRun:
+        """Let each thread do its work under the schedule.
 
         Args:
-            modules: What each thread calls; the points on them must visit this baton.
+            callees: What each thread calls; the points on them must visit this baton.
             inputs: What each thread calls it with.
         """
         grads = torch.is_grad_enabled()
         self._workers = [
-            _Worker(index, module, own, self._generator_state)
-            for index, (module, own) in enumerate(zip(modules, inputs, strict=True))
+            _Worker(index, callee, own, self._generator_state)
+            for index, (callee, own) in enumerate(zip(callees, inputs, strict=True))
         ]
         threads = [
             # Daemons: a thread that waits for a lock forever must not keep the process alive.
@@ -113,7 +129,7 @@ class Baton:
         for thread in threads:
             thread.start()
         try:
-            blocked, hung = self._watch()
+            hung = self._watch()
         finally:
             # Also after Ctrl-C: nobody stays behind waiting for a turn.
             self._let_go()
@@ -124,9 +140,26 @@ class Baton:
             outcomes=() if hung else tuple(worker.outcome for worker in self._workers),
             steps=tuple(self._steps),
             passed=tuple(worker.passed for worker in self._workers),
-            blocked=blocked,
+            blocked=self._blocked,
             hung=hung,
         )
+
+    @contextlib.contextmanager
+    def waiting_for_lock(self) -> Iterator[None]:
+        """Hear that the calling thread waits for a lock, which another one holds where it stands."""
+        worker = self._by_ident.get(threading.get_ident())
+        if worker is None:
+            yield
+            return
+        with self._condition:
+            worker.waiting = True
+            if not self._free:
+                self._give_up()
+            self._condition.notify_all()
+        try:
+            yield
+        finally:
+            worker.waiting = False
 
     def visit(self, point: Point) -> None:
         """Pass a point: go on, or hand over if the schedule ends the thread's turn here.
@@ -152,7 +185,9 @@ class Baton:
             self._wait_for_turn(worker)
         try:
             with as_in_caller(grads=grads):
-                worker.outcome = call(worker.module, worker.inputs)
+                worker.outcome = (
+                    self._traced(worker) if self._tracer else perform(worker.callee, worker.inputs)
+                )
         except BaseException as error:  # noqa: BLE001 - whatever the module raises is a result
             worker.outcome = Outcome({}, error)
         with self._condition:
@@ -160,6 +195,14 @@ class Baton:
             self._steps.append(Step(LETTERS[worker.index], None))
             del self._by_ident[threading.get_ident()]
             self._next_turn()
+
+    def _traced(self, worker: _Worker) -> Outcome:
+        """Do a thread's work with points between lines, and one between its forward and its gradients."""
+        assert self._tracer is not None  # noqa: S101 - asked by the caller
+        module = worker.callee.module if isinstance(worker.callee, Job) else worker.callee
+        leave = Point("exit", "", type(module).__name__)
+        with self._tracer.tracing():
+            return perform(worker.callee, worker.inputs, lambda _: self.visit(leave))
 
     def _wait_for_turn(self, worker: _Worker) -> None:
         while not self._free and self._turns[self._turn].thread != worker.index:
@@ -180,21 +223,31 @@ class Baton:
             self._free = True
             self._condition.notify_all()
 
-    def _watch(self) -> tuple[Blocked | None, bool]:
-        """Wait until all have ended; a thread that cannot go on must not stop the others."""
-        blocked, patience_s = None, self._patience_s
+    def _give_up(self) -> None:
+        """Let all run freely, as the turn cannot be taken; the condition must be held."""
+        self._blocked = Blocked(self._turn, self._workers[self._turns[self._turn].thread].passed)
+        self._free = True
+        self._condition.notify_all()
+
+    def _watch(self) -> bool:
+        """Wait until all have ended, and tell whether they did not: one that waits must not stop the others."""
         with self._condition:
-            seen, since = len(self._steps), time.monotonic()
+            seen, since = self._progress(), time.monotonic()
             while not all(worker.ended for worker in self._workers):
+                patience_s = self._patience()
                 self._condition.wait(max(0.0, since + patience_s - time.monotonic()))
-                if len(self._steps) > seen:
-                    seen, since = len(self._steps), time.monotonic()
+                if self._progress() != seen:
+                    seen, since = self._progress(), time.monotonic()
                 elif time.monotonic() >= since + patience_s:
                     if self._free:
-                        return blocked, True
-                    patience_s *= _LAST_PATIENCE
-                    blocked = Blocked(self._turn, self._workers[self._turns[self._turn].thread].passed)
-                    self._free = True
-                    self._condition.notify_all()
-                    since = time.monotonic()
-        return blocked, False
+                        return True
+                    self._give_up()
+        return False
+
+    def _progress(self) -> tuple[object, ...]:
+        return len(self._steps), self._free, *(worker.waiting for worker in self._workers)
+
+    def _patience(self) -> float:
+        if all(worker.waiting for worker in self._workers if not worker.ended):
+            return _DEADLOCK_S
+        return self._patience_s * (_LAST_PATIENCE if self._free else 1)

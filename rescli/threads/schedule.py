@@ -1,7 +1,7 @@
 """Schedules: in which order threads take turns, as data, as text, and all of them within a bound.
 
 The text names the scenario, then the turns: ``shared:A3,B,A`` lets thread A run to its third point, then
-B to its end, then A to its end.
+B to its end, then A to its end. ``shared.lines:A3,B,A`` counts source lines instead of layers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ LETTERS = "ABCDEFGH"
 # Beyond this many the schedules are drawn at random instead of listed, which would take seconds.
 LISTED = 20_000
 _TURN = re.compile(r"([A-H])([1-9]\d*)?")
+_LINES = ".lines"
 _FORM = "for instance shared:A3,B,A: A runs to its point 3, then B to its end, then A to its end"
 
 
@@ -46,12 +47,17 @@ class Turn:
 class Schedule:
     """The turns of all threads, in order; the last turn of each thread goes to its end.
 
+    Args:
+        turns: Who runs how far.
+        lines: Whether the points are those between source lines, not those of layers.
+
     Example:
         >>> str(Schedule((Turn(0, 3), Turn(1), Turn(0))))
         'A3,B,A'
     """
 
     turns: tuple[Turn, ...]
+    lines: bool = False
 
     @property
     def preemptions(self) -> int:
@@ -62,6 +68,37 @@ class Schedule:
     def threads(self) -> int:
         """How many threads take part."""
         return len({turn.thread for turn in self.turns})
+
+    def written(self, scenario: str) -> str:
+        """Write the schedule as ``--replay`` takes it.
+
+        Args:
+            scenario: The scenario that it belongs to.
+
+        Example:
+            >>> Schedule((Turn(0, 3), Turn(1), Turn(0)), lines=True).written("shared")
+            'shared.lines:A3,B,A'
+        """
+        return f"{scenario}{_LINES if self.lines else ''}:{self}"
+
+    def at(self, stops: Sequence[Sequence[int]], *, lines: bool = False) -> Schedule:
+        """Move each stop at point ``n`` of a thread to the ``n``-th of the points chosen for it.
+
+        Args:
+            stops: The points that were chosen for each thread, in order.
+            lines: Whether they lie between source lines.
+
+        Example:
+            >>> str(Schedule((Turn(0, 2), Turn(1), Turn(0))).at([(10, 20, 30), (5,)]))
+            'A20,B,A'
+        """
+        return Schedule(
+            tuple(
+                turn if turn.stop is None else Turn(turn.thread, stops[turn.thread][turn.stop - 1])
+                for turn in self.turns
+            ),
+            lines,
+        )
 
     def __str__(self) -> str:
         return ",".join(str(turn) for turn in self.turns)
@@ -81,7 +118,8 @@ def parse_schedule(text: str) -> tuple[str, Schedule]:
         >>> scenario, schedule.preemptions
         ('replicas', 1)
     """
-    scenario, colon, tail = text.strip().partition(":")
+    head, colon, tail = text.strip().partition(":")
+    scenario = head.removesuffix(_LINES)
     matches = [_TURN.fullmatch(part.strip()) for part in tail.split(",")]
     turns = tuple(
         Turn(LETTERS.index(match[1]), int(match[2]) if match[2] else None)
@@ -93,7 +131,7 @@ def parse_schedule(text: str) -> tuple[str, Schedule]:
     fault = _fault(turns)
     if fault:
         raise CommandLineError(f"--replay {text}: {fault}", hint=_FORM)
-    return scenario, Schedule(turns)
+    return scenario, Schedule(turns, lines=head != scenario)
 
 
 def _fault(turns: Sequence[Turn]) -> str:
@@ -174,6 +212,16 @@ class Selection:
 
     schedules: tuple[Schedule, ...]
     total: int | None
+
+    def at(self, stops: Sequence[Sequence[int]], *, lines: bool = False) -> Selection:
+        """Move the stops to those of each thread's points that were chosen for it.
+
+        Args:
+            stops: For each thread the points at which it may be interrupted, in order: a stop at point ``n``
+                becomes one at the ``n``-th of them.
+            lines: Whether they lie between source lines.
+        """
+        return Selection(tuple(schedule.at(stops, lines=lines) for schedule in self.schedules), self.total)
 
 
 def select_schedules(points: Sequence[int], preemptions: int, limit: int, seed: int) -> Selection:

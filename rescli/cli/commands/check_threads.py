@@ -28,7 +28,7 @@ from rescli.cli.targets import chosen_targets, for_each_target
 from rescli.errors import CommandLineError, HardwareError
 from rescli.render.threads_json import threads_json
 from rescli.render.threads_text import threads_text
-from rescli.threads.limits import SCENARIOS, SCHEDULED, Limits
+from rescli.threads.limits import MANY_THREADS, SCENARIOS, SCHEDULED, Limits
 from rescli.threads.schedule import MAX_THREADS, parse_schedule
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rescli.threads.schedule import Schedule
 
 _FORMATS = ("text", "json")
+_POINTS = ("layers", "lines")
 _DEFAULTS = Limits()
 
 
@@ -64,7 +65,7 @@ def check_threads(  # noqa: PLR0913, PLR0917 - a parameter an option
             max=MAX_THREADS,
             show_default=False,
             help=f"Threads, 2 to {MAX_THREADS}. [default: {_DEFAULTS.threads}, "
-            f"of the stress {_DEFAULTS.stress_threads}]",
+            f"of {', '.join(MANY_THREADS)} {_DEFAULTS.many_threads}]",
         ),
     ] = None,
     preemptions: Annotated[
@@ -82,6 +83,24 @@ def check_threads(  # noqa: PLR0913, PLR0917 - a parameter an option
             help="The most schedules of one scenario; the seed decides which.",
         ),
     ] = _DEFAULTS.schedules,
+    random_schedules: Annotated[
+        int,
+        typer.Option(
+            "--random",
+            metavar="N",
+            min=0,
+            help="The most random schedules of one scenario, with more interruptions than that.",
+        ),
+    ] = _DEFAULTS.random_schedules,
+    points: Annotated[
+        str,
+        typer.Option(
+            "--points",
+            metavar="WHERE",
+            help="Hand over at layers alone, or, where that shows nothing, between source lines too.",
+            autocompletion=lambda: list(_POINTS),
+        ),
+    ] = _POINTS[-1],
     iterations: Annotated[
         int, typer.Option("--iterations", metavar="N", min=1, help="Calls of each thread of the stress.")
     ] = _DEFAULTS.iterations,
@@ -109,30 +128,37 @@ def check_threads(  # noqa: PLR0913, PLR0917 - a parameter an option
 ) -> None:
     """Test whether a block may be called from several threads.
 
-    Threads run one at a time and hand over at the entry and exit of each layer, in every order with up to
-    two interruptions. Each has an input of its own, and must get bit for bit the outputs and gradients
-    that it gets alone. The exit code is 1 if one does not; the schedule that is then printed can be run
-    again with --replay. Without a TARGET the quick set of shipped specs is checked.
+    Threads run one at a time and hand over at the entry and exit of each layer, then between the lines of
+    the spec and of torchresidual, in every order with up to two interruptions. Each has an input of its
+    own, and must get bit for bit the outputs and gradients that it gets alone. The exit code is 1 if one
+    does not; the schedule that is then printed can be run again with --replay. Without a TARGET the quick
+    set of shipped specs is checked.
     """
     if device not in ("cpu", "auto"):
         raise HardwareError(f"--device {device}: check-threads runs on the CPU", hint="leave --device away")
+    if points not in _POINTS:
+        raise CommandLineError(
+            f"--points {points}: there is no such place", hint=f"one of {', '.join(_POINTS)}"
+        )
     request = request_from(
         inputs=inputs, settings=settings, batch_size=batch_size, dtype=dtype, device="cpu", seed=seed
     )
     format_name = choose_format(format_name, output, _FORMATS)
     limits = Limits(
         threads=threads or _DEFAULTS.threads,
-        stress_threads=threads or _DEFAULTS.stress_threads,
+        many_threads=threads or _DEFAULTS.many_threads,
         iterations=iterations,
         preemptions=preemptions,
         schedules=schedules,
+        random_schedules=random_schedules,
+        lines=points == "lines",
         max_time_s=max_time,
         seed=seed,
     )
     names, schedule = _chosen_scenarios(scenario), None
     if replay is not None:
         names, schedule = _chosen_replay(replay, names if scenario else (), targets or (), threads)
-        limits = replace(limits, threads=schedule.threads, stress_threads=schedule.threads)
+        limits = replace(limits, threads=schedule.threads, many_threads=schedule.threads)
     results: list[ThreadsResult] = []
     streams = Streams.detect()
     with progress(streams, quiet=quiet) as say:

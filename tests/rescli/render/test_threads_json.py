@@ -46,6 +46,16 @@ def test_a_failure_lists_wrong_values_and_steps() -> None:
         "event": "entry",
         "path": "first",
         "type": "Linear",
+        "file": None,
+        "line": None,
         "hands_over": True,
     }
-    assert steps[-1] == {"thread": "B", "event": "end", "path": None, "type": None, "hands_over": False}
+    assert steps[-1] == {
+        "thread": "B",
+        "event": "end",
+        "path": None,
+        "type": None,
+        "file": None,
+        "line": None,
+        "hands_over": False,
+    }

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rescli.threads.limits import Limits
 from rescli.threads.scenarios import check_block
+from rescli.threads.schedule import parse_schedule
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,12 +37,25 @@ class PaperBlock:
     spec_file: Path | None = None
 
     def resized(self, batch_size: int) -> tuple[Tensor, ...]:
-        return tuple(torch.randn(batch_size, *value.shape[1:]) for value in self.inputs)
+        return tuple(torch.cat([value] * batch_size)[:batch_size] for value in self.inputs)
 
 
-def check(module: nn.Module, scenario: str, limits: Limits | None = None) -> ThreadsResult:
+# Layers alone, and nothing beyond the bound: what can be counted by hand.
+LAYERS = Limits(random_schedules=0, lines=False, max_time_s=60)
+# Everything, however busy the machine is.
+ALL = Limits(max_time_s=60)
+
+
+def check(module: nn.Module, scenario: str, limits: Limits = LAYERS) -> ThreadsResult:
     """Try one scenario with a module."""
-    (result,) = check_block(PaperBlock(module), (scenario,), limits or Limits())
+    (result,) = check_block(PaperBlock(module), (scenario,), limits)
+    return result
+
+
+def replay(module: nn.Module, text: str, limits: Limits = LAYERS) -> ThreadsResult:
+    """Run one schedule again."""
+    scenario, schedule = parse_schedule(text)
+    (result,) = check_block(PaperBlock(module), (scenario,), limits, replay=schedule)
     return result
 
 
@@ -185,3 +199,45 @@ class Uncopyable(TwoLayers):
 
 def iter_of_ones() -> object:
     return (1 for _ in range(3))
+
+
+class MakesLayer(nn.Module):
+    """Fault: a layer is made in the first forward, without a lock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: nn.Linear | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.made is None:
+            self.made = nn.Linear(x.shape[-1], WIDTH)
+        out: Tensor = self.made(x)
+        return out
+
+
+class MakesLayerUnderLock(nn.Module):
+    """Harmless: the same under a lock, looked at again inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: nn.Linear | None = None
+        self.lock = threading.Lock()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.made is None:
+            with self.lock:
+                if self.made is None:
+                    self.made = nn.Linear(x.shape[-1], WIDTH)
+        out: Tensor = self.made(x)
+        return out
+
+
+class HooksInForward(TwoLayers):
+    """Fault: forward registers a hook for itself, which other threads meet too."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        shift = x.mean()
+        handle = self.second.register_forward_hook(lambda _module, _inputs, output: output + shift)
+        out: Tensor = self.second(self.first(x))
+        handle.remove()
+        return out

@@ -17,7 +17,7 @@ def test_generators_and_threads_are_put_back_also_after_an_exception() -> None:
         with quiet_process():
             assert torch.get_num_threads() == 1
             torch.rand(3)
-            random.random()  # noqa: S311 - to move the generator
+            random.random()
             raise ValueError("stop")
 
     with pytest.raises(ValueError, match="stop"):

@@ -1,0 +1,126 @@
+"""The check for Python programs: a module and its inputs instead of a TARGET."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rescli.errors import CommandLineError
+from rescli.threads.limits import SCENARIOS, SCHEDULED, Limits
+from rescli.threads.scenarios import SingleThreadError, check_block
+from rescli.threads.schedule import MAX_THREADS, parse_schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+    from rescli.threads.result import ThreadsResult
+    from rescli.threads.schedule import Schedule
+
+_DEFAULTS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleBlock:
+    """A module and what it is called with, as a check wants them.
+
+    Args:
+        module: The module.
+        inputs: The positional arguments of its forward.
+        batch_dim: The dimension of the inputs that counts the items of the batch.
+        name: What it is called in results.
+        target: The same; there is no file to name.
+        spec_file: None, as there is no file.
+    """
+
+    module: nn.Module
+    inputs: tuple[Tensor, ...]
+    batch_dim: int
+    name: str
+    target: str
+    spec_file: Path | None = None
+
+    def resized(self, batch_size: int) -> tuple[Tensor, ...]:
+        """Give the inputs with another batch size.
+
+        Args:
+            batch_size: How many items there are to be.
+        """
+        from rescli.spec.inputs import resize  # noqa: PLC0415 - a check of given inputs needs no other room
+
+        return resize(self.inputs, self.batch_dim, batch_size)
+
+
+def check_module(  # noqa: PLR0913 - the options of the command
+    module: nn.Module,
+    inputs: Tensor | Sequence[Tensor] | None,
+    *,
+    scenarios: Sequence[str] | None,
+    threads: int | None,
+    iterations: int,
+    preemptions: int,
+    schedules: int,
+    random_schedules: int,
+    lines: bool,
+    max_time_s: float,
+    seed: int,
+    batch_dim: int | None,
+    replay: str | None,
+) -> tuple[ThreadsResult, ...]:
+    """Do what ``rescli.check_threads`` promises; see there."""
+    names = tuple(SCENARIOS if scenarios is None else scenarios)
+    for name in names:
+        if name not in SCENARIOS:
+            raise CommandLineError(f"there is no scenario {name!r}", hint=f"one of {', '.join(SCENARIOS)}")
+    if threads is not None and not 2 <= threads <= MAX_THREADS:
+        raise CommandLineError(f"threads={threads}: there can be 2 to {MAX_THREADS}")
+    limits = Limits(
+        threads=threads or _DEFAULTS.threads,
+        many_threads=threads or _DEFAULTS.many_threads,
+        iterations=iterations,
+        preemptions=preemptions,
+        schedules=schedules,
+        random_schedules=random_schedules,
+        lines=lines,
+        max_time_s=max_time_s,
+        seed=seed,
+    )
+    block = _block_of(module, inputs, batch_dim, seed)
+    if replay is None:
+        return _checked(block, names, limits, None)
+    name, schedule = parse_schedule(replay)
+    if name not in SCHEDULED:
+        raise CommandLineError(
+            f"replay={replay!r}: {name} is no scenario with schedules", hint=f"one of {', '.join(SCHEDULED)}"
+        )
+    limits = replace(limits, threads=schedule.threads, many_threads=schedule.threads)
+    return _checked(block, (name,), limits, schedule)
+
+
+def _checked(
+    block: ModuleBlock, names: Sequence[str], limits: Limits, replay: Schedule | None
+) -> tuple[ThreadsResult, ...]:
+    try:
+        return tuple(check_block(block, names, limits, replay=replay))
+    except SingleThreadError as error:
+        # The caller gets what the module raises, as from a call of it.
+        raise (error.__cause__ or error) from None
+
+
+def _block_of(
+    module: nn.Module, inputs: Tensor | Sequence[Tensor] | None, batch_dim: int | None, seed: int
+) -> ModuleBlock:
+    import torch  # noqa: PLC0415 - only needed for its class
+
+    name = type(module).__name__
+    if inputs is not None:
+        given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+        return ModuleBlock(module, given, batch_dim or 0, name, name)
+    from rescli.spec.inputs import example_input  # noqa: PLC0415 - only where inputs have to be found
+    from rescli.spec.request import Request  # noqa: PLC0415 - likewise
+
+    example = example_input(module, name, None, Request(seed=seed))
+    dim = example.batch_dim if batch_dim is None else batch_dim
+    return ModuleBlock(module, example.tensors, dim, name, name)
