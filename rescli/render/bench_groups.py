@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rescli.bench.result import PASSES
+from rescli.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rescli.bench.result import BenchResult, Comparison, PassResult
+
+_UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,40 @@ def how(row: PassResult) -> str:
         f"batch {row.batch_size:,}",
     ]
     return ", ".join(facts)
+
+
+def median_text(row: PassResult, dash: str, *, ascii_only: bool = False) -> str:
+    """Write the median with four digits: ``23.47 µs``.
+
+    Args:
+        row: A row.
+        dash: What stands where there is none.
+        ascii_only: Whether microseconds must be written ``us``.
+    """
+    if row.statistics is None:
+        return dash
+    number, unit = _in_unit(row.statistics.median_s, row.statistics.median_s)
+    return f"{number} {'us' if ascii_only and unit == 'µs' else unit}"
+
+
+def interval_text(row: PassResult, dash: str) -> str:
+    """Write the interval in the unit of the median, so that they can be compared at a glance: ``23.45–23.49``.
+
+    Args:
+        row: A row.
+        dash: What stands between the ends, and where there is no interval.
+    """
+    if row.statistics is None or row.statistics.ci95_s is None:
+        return dash
+    low, high = (_in_unit(end, row.statistics.median_s)[0] for end in row.statistics.ci95_s)
+    return f"{low}{dash}{high}"
+
+
+def _in_unit(seconds: float, scale_s: float) -> tuple[str, str]:
+    """Write a time with four digits in the unit that suits another one."""
+    unit = format_seconds(scale_s).rpartition(" ")[2]
+    whole_digits = len(str(int(scale_s / _UNITS[unit])))
+    return f"{seconds / _UNITS[unit]:,.{max(0, 4 - whole_digits)}f}", unit
 
 
 def ratio_text(found: Comparison, dash: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rescli.render.bench_groups import groups_of, how, ratio_text
+from rescli.render.bench_groups import groups_of, how, interval_text, median_text, ratio_text
 from rescli.render.bench_warnings import said_once
-from rescli.units import format_bytes, format_seconds
+from rescli.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rescli.bench.result import BenchResult, Environment, PassResult
+    from rescli.bench.result import BenchResult, Environment
     from rescli.render.bench_groups import Line
 
 _DASH = "–"
@@ -56,8 +56,8 @@ def _columns(group: list[Line]) -> dict[str, list[str]]:
     columns: dict[str, list[str]] = {"pass": [row.pass_name for row in rows]}
     if len({row.variant for row in rows}) > 1:
         columns["form"] = [row.variant for row in rows]
-    columns["median"] = [_seconds(row.statistics.median_s if row.statistics else None) for row in rows]
-    columns["95% interval"] = [_interval(row) for row in rows]
+    columns["median"] = [median_text(row, _DASH) for row in rows]
+    columns["95% interval"] = [interval_text(row, _DASH) for row in rows]
     for title, found in (
         ("× block", [line.versus for line in group]),
         ("× baseline", [line.baseline for line in group]),
@@ -77,26 +77,15 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _seconds(seconds: float | None) -> str:
-    return _DASH if seconds is None else format_seconds(seconds)
-
-
 def _bytes(count: int | None) -> str:
     return _DASH if count is None else format_bytes(count)
-
-
-def _interval(row: PassResult) -> str:
-    if row.statistics is None or row.statistics.ci95_s is None:
-        return _DASH
-    low, high = map(format_seconds, row.statistics.ci95_s)
-    return f"{low} {_DASH} {high}"
 
 
 def _machine(environment: Environment) -> str:
     facts = [
         environment.cpu,
         *(gpu.name for gpu in environment.gpus),
-        f"{environment.threads} of {environment.cores} threads",
+        f"{environment.threads} threads on {environment.cores} cores",
         f"torch {environment.torch}",
         f"Python {environment.python}",
         f"rescli {environment.rescli}",

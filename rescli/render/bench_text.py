@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rescli.render.bench_groups import groups_of, how, ratio_text
+from rescli.render.bench_groups import groups_of, how, interval_text, median_text, ratio_text
 from rescli.render.bench_warnings import said_once
 from rescli.units import format_bytes, format_count, format_flops, format_seconds
 
@@ -20,7 +20,6 @@ _INDENT = "  "
 _BINS = 8
 _BARS = " ▁▂▃▄▅▆▇█"
 _ASCII_BARS = " .:-=+*#@"
-_UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,25 +175,11 @@ def _table(rows: list[Line], columns: list[_Column], style: Style) -> Iterator[s
 
 
 def _median(row: PassResult, style: Style) -> str:
-    if row.statistics is None:
-        return style.dash
-    number, unit = _in_unit(row.statistics.median_s, row.statistics.median_s, style)
-    return f"{number} {unit}"
+    return median_text(row, style.dash, ascii_only=style.ascii_only)
 
 
 def _interval(row: PassResult, style: Style) -> str:
-    """Write the interval in the unit of the median beside it, so that they can be compared at a glance."""
-    if row.statistics is None or row.statistics.ci95_s is None:
-        return style.dash
-    low, high = (_in_unit(end, row.statistics.median_s, style)[0] for end in row.statistics.ci95_s)
-    return f"{low}{style.dash}{high}"
-
-
-def _in_unit(seconds: float, scale_s: float, style: Style) -> tuple[str, str]:
-    """Write a time with four digits in the unit that suits another one."""
-    unit = format_seconds(scale_s, ascii_only=style.ascii_only).rpartition(" ")[2]
-    whole_digits = len(str(int(scale_s / _UNITS[unit])))
-    return f"{seconds / _UNITS[unit]:,.{max(0, 4 - whole_digits)}f}", unit
+    return interval_text(row, style.dash)
 
 
 def _throughput(row: PassResult, style: Style) -> str:

@@ -15,7 +15,7 @@ positive = st.floats(min_value=1e-9, max_value=1e3)
 
 
 def lognormal(count: int, seed: int, *, around: float = 1.0, sigma: float = 0.05) -> list[float]:
-    rng = random.Random(seed)  # noqa: S311 - noise, no secret
+    rng = random.Random(seed)
     return [around * math.exp(rng.gauss(0, sigma)) for _ in range(count)]
 
 

@@ -26,7 +26,7 @@ def measured(
 
 
 def noisy(around_s: float, seed: int = 0) -> Callable[[int], float]:
-    rng = random.Random(seed)  # noqa: S311 - noise, no secret
+    rng = random.Random(seed)
     return lambda _call: around_s * rng.uniform(0.8, 1.2)
 
 

@@ -32,7 +32,7 @@ def test_the_interval_covers_95_percent_and_the_next_narrower_one_does_not(count
 
 
 def test_the_interval_holds_the_true_median_about_as_often_as_it_says() -> None:
-    rng = random.Random(3)  # noqa: S311 - noise, no secret
+    rng = random.Random(3)
     held = 0
     for _ in range(1000):
         low, high = median_interval(sorted(rng.expovariate(1.0) for _ in range(30))) or (0.0, 0.0)
