@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from rescli.errors import SpecError
+from rescli.spec.device import Inventory, choose_device
 from rescli.spec.factory import article, build, check_settings
 from rescli.spec.inputs import example_input, resize
 from rescli.spec.listing import Definition, is_annotated_factory, required_arguments
 from rescli.spec.load import load
-from rescli.spec.placement import find_device, place
+from rescli.spec.placement import place
 from rescli.spec.randomness import seeded
 from rescli.spec.request import Request
 from rescli.spec.target import parse_target
@@ -92,7 +93,7 @@ def preparations(target_text: str, request: Request) -> tuple[Callable[[], Prepa
         CommandLineError: A ``--set`` key fits nothing, or an argument is missing.
         HardwareError: The device is not there.
     """
-    device = find_device(request.device)
+    device = choose_device(request.device, Inventory.look())
     target = parse_target(target_text)
     with seeded(request.seed):
         spec = load(target)

@@ -242,7 +242,8 @@ class _Job:
 
 def _places(device: str, parallel: str, devices: str | None) -> tuple[str, ...]:
     """Name the devices to run on; the output arrives on the first."""
-    from rescli.bench.devices import Inventory, choose_device, choose_parallel_devices, parse_indices
+    from rescli.bench.devices import choose_parallel_devices, parse_indices
+    from rescli.spec.device import Inventory, choose_device
 
     inventory = Inventory.look()
     if parallel == "none":

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rescli.bench.compare import judge, paired_ratio
 from rescli.bench.engine import Engine, is_tight
-from rescli.bench.subject import Limits, Series, Subject
+from rescli.bench.subject import Limits, Series, Subject, side_by_side
 from tests.rescli.bench.paper import PaperClock, PaperExercise, engine, subject
 
 if TYPE_CHECKING:
@@ -395,3 +396,77 @@ def test_no_garbage_is_collected_inside_a_block_and_collection_goes_on_after_it(
     measured(clock, PaperExercise(clock, look))
     assert seen == {False}
     assert gc.isenabled()
+
+
+# Variants
+
+
+def variant(exercise: PaperExercise, label: str) -> Subject:
+    return Subject(label, (exercise.name,), lambda: exercise, variant=label)
+
+
+def test_samples_of_the_same_turn_are_pairs_and_calibration_is_in_none() -> None:
+    clock = PaperClock()
+    a, b = PaperExercise(clock, noisy(1e-3)), PaperExercise(clock, noisy(2e-3, seed=1))
+    machine = engine(clock, [variant(a, "block"), variant(b, "other")], seconds=1)
+    machine.open()
+    machine.sample()
+    of_a, of_b = machine.series()
+    assert (of_a.variant, of_b.variant) == ("block", "other")
+    assert (of_a.turns[0], of_b.turns[0]) == (None, None)
+    first, second = side_by_side(of_a, of_b)
+    # Whoever comes first in the last turn may be the only one for whom there was time.
+    assert len(of_a.samples_s) - 2 <= len(first) == len(second) > 100
+    assert first == list(of_a.samples_s[1 : len(first) + 1])
+    assert second == list(of_b.samples_s[1 : len(second) + 1])
+
+
+def test_a_drift_that_both_share_is_not_in_the_pairs() -> None:
+    clock = PaperClock()
+
+    def drifting(_call: int) -> float:
+        return 1e-3 * (1 + (clock.seconds - 100))
+
+    exercises = [PaperExercise(clock, drifting) for _ in range(2)]
+    machine = engine(clock, [variant(exercises[0], "block"), variant(exercises[1], "same")], seconds=2)
+    machine.open()
+    machine.sample()
+    a, b = machine.series()
+    assert max(a.samples_s) > 1.5 * min(a.samples_s)
+    found = paired_ratio(*side_by_side(a, b))
+    assert found.ratio == pytest.approx(1, abs=0.005)
+    assert judge(found) == "same"
+
+
+def test_sampling_goes_on_until_the_ratio_is_known_too() -> None:
+    # Each is steady but for a step that hits one of them: its own interval is tight, that of the ratio is not.
+    def counts(unsteady: bool) -> int:
+        clock = PaperClock()
+        rng = random.Random(1)
+        a = PaperExercise(clock, lambda _call: 1e-3 * rng.uniform(0.96, 1.04))
+        b = PaperExercise(clock, lambda _call: 1e-3 * rng.uniform(0.96, 1.04))
+        labels = ("block", "other") if unsteady else ("block", "block")
+        machine = engine(clock, [variant(a, labels[0]), variant(b, labels[1])])
+        machine.open()
+        machine.sample()
+        return len(machine.series()[0].samples_s)
+
+    assert counts(unsteady=True) > counts(unsteady=False)
+
+
+def test_a_variant_that_fails_does_not_keep_the_other_from_ending() -> None:
+    clock = PaperClock()
+
+    def breaks(call: int) -> float:
+        if call == 50:
+            raise ValueError("not today")
+        return 1e-3
+
+    exercises = [PaperExercise(clock, lambda _call: 1e-3), PaperExercise(clock, breaks)]
+    machine = engine(clock, [variant(exercises[0], "block"), variant(exercises[1], "other")])
+    machine.open()
+    machine.sample()
+    a, b = machine.series()
+    assert a.failure is None
+    assert b.failure is not None
+    assert clock.seconds < 101

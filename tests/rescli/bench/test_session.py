@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -7,16 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from rescli.bench.describe import batch_size_of
+from rescli.bench.modes import Modes
 from rescli.bench.session import Findings, bench_blocks
 from rescli.bench.settings import Settings, thread_setting
 from rescli.bench.variant import Match
 from rescli.spec.prepare import PreparedBlock
 from tests.rescli.bench.paper import PaperClock
+from torchresidual import Apply, Record, ResidualSequential
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rescli.bench.result import PassResult
+    from rescli.bench.result import PassName, PassResult
 
 CLOCK = PaperClock()
 
@@ -252,3 +255,166 @@ def test_an_interrupted_run_is_not_told_to_take_more_time() -> None:
 def test_the_batch_is_counted_along_its_own_dimension() -> None:
     assert batch_size_of(block_of(Ticking(), torch.ones(5, 3), batch_dim=1)) == 3
     assert batch_size_of(block_of(Ticking(), torch.tensor(1.0))) == 1
+
+
+# Variants
+
+
+class Skipping(ResidualSequential):
+    """A block of which the skip takes 1 ms on paper and the layer 2 ms."""
+
+    def __init__(self) -> None:
+        super().__init__(Record(), Ticking(2e-3), Apply(projection=Ticking(1e-3)))
+
+
+def found_by(*matches: Match, settings: Settings | None = None) -> Findings:
+    findings = Findings()
+    bench_blocks(matches, settings or Settings(min_time_s=0), findings)
+    return findings
+
+
+def test_plain_is_the_block_without_its_skips_and_compared_in_pairs() -> None:
+    found = found_by(Match(block_of(Skipping()), plain=True))
+    assert [(row.variant, row.pass_name) for row in found.rows] == [
+        (variant, name)
+        for variant in ("block", "plain")
+        for name in ("inference", "forward", "backward", "step")
+    ]
+    assert [one.pass_name for one in found.comparisons] == ["inference", "forward", "backward", "step"]
+    for one in found.comparisons:
+        assert (one.a, one.b, one.kind, one.paired) == ("spec.py:block", "plain", "versus", True)
+        assert one.ratio == pytest.approx(2 / 3)
+        assert one.verdict == "faster"
+        # The first sample of each was taken before the turns began.
+        assert one.pairs == len(found.rows[0].samples_s) - 1
+
+
+def test_another_block_is_compared_on_the_inputs_of_the_first() -> None:
+    a = block_of(Ticking(1e-3), torch.full((8, 4), 7.0))
+    seen: list[float] = []
+    b = block_of(
+        Ticking(1.05e-3, after=lambda x: seen.append(float(x[0, 0]))), torch.zeros(8, 4), name="other"
+    )
+    found = found_by(Match(a, versus=b), settings=Settings(min_time_s=0, passes=("inference",)))
+    (one,) = found.comparisons
+    # B2, on paper.
+    assert one.ratio == pytest.approx(1.05)
+    assert (one.a, one.b, one.verdict) == ("spec.py:block", "spec.py:other", "slower")
+    assert set(seen) == {7.0}
+    assert [row.target for row in found.rows] == ["spec.py:block", "spec.py:other"]
+
+
+def test_a_plain_block_that_cannot_run_leaves_the_block_alone() -> None:
+    block = ResidualSequential(Record(), Ticking(), Apply("concat"), nn.Linear(8, 4))
+    found = found_by(
+        Match(block_of(block), plain=True), settings=Settings(min_time_s=0, passes=("inference",))
+    )
+    assert [(row.variant, bool(row.samples_s), codes(row)) for row in found.rows] == [
+        ("block", True, []),
+        ("plain", False, ["no-plain"]),
+    ]
+    assert found.comparisons == []
+
+
+def test_a_block_without_skips_has_no_plain_form() -> None:
+    found = found_by(
+        Match(block_of(Ticking()), plain=True), settings=Settings(min_time_s=0, passes=("inference",))
+    )
+    assert [codes(row) for row in found.rows] == [[], ["no-plain"]]
+    assert found.rows[1].warnings[0].facts["error"] == "NothingToTakeOutError"
+
+
+def test_memory_that_is_short_without_skips_is_no_fault_of_theirs() -> None:
+    def too_large(_x: Tensor) -> None:
+        raise MemoryError
+
+    block = ResidualSequential(Record(), Ticking(after=too_large), Apply())
+    found = found_by(
+        Match(block_of(block), plain=True), settings=Settings(min_time_s=0, passes=("inference",))
+    )
+    assert [codes(row) for row in found.rows] == [["out-of-memory"]] * 2
+
+
+def test_a_sweep_compares_at_each_size() -> None:
+    settings = Settings(min_time_s=0, passes=("inference",), batch_sizes=(2, 4))
+    found = found_by(Match(block_of(Skipping()), plain=True), settings=settings)
+    assert [(one.batch_size, one.verdict) for one in found.comparisons] == [(2, "faster"), (4, "faster")]
+
+
+def test_an_interruption_keeps_the_comparison_of_what_there_is() -> None:
+    def stops(_x: Tensor) -> None:
+        if CLOCK.seconds > 101:
+            raise KeyboardInterrupt
+
+    findings = Findings()
+    match = Match(block_of(Ticking()), versus=block_of(Ticking(2e-3, after=stops), name="b"))
+    with pytest.raises(KeyboardInterrupt):
+        bench_blocks([match], Settings(min_time_s=5, passes=("inference",)), findings)
+    assert [one.verdict for one in findings.comparisons] == ["slower"]
+
+
+# Memory and rates
+
+
+def test_each_pass_has_its_memory_and_what_is_kept_is_told() -> None:
+    class Keeps(Ticking):
+        def forward(self, x: Tensor) -> Tensor:
+            self.kept = x.relu()
+            return super().forward(x)
+
+    tidy, keeps = (
+        found_by(Match(block_of(kind(), torch.ones(8, 4))), settings=Settings(min_time_s=0)).rows
+        for kind in (Ticking, Keeps)
+    )
+    assert [row.retained_bytes for row in tidy] == [0] * 4
+    assert [row.retained_bytes for row in keeps] == [4 * 8 * 4] * 4
+    assert all((row.peak_memory_bytes or 0) >= 4 * 8 * 4 for row in tidy)
+
+
+def test_parameters_that_come_to_be_in_the_first_call_are_the_blocks_own() -> None:
+    with warnings.catch_warnings():
+        # Older versions of torch warn that lazy layers are under development.
+        warnings.simplefilter("ignore", UserWarning)
+        lazy = nn.Sequential(Ticking(), nn.LazyLinear(1024))
+    (row,) = found_by(Match(block_of(lazy)), settings=Settings(min_time_s=0, passes=("inference",))).rows
+    assert row.retained_bytes == 0
+
+
+def test_the_share_of_the_matmul_rate_is_of_the_type_that_is_computed_in() -> None:
+    asked: list[torch.dtype] = []
+
+    def rate(_device: torch.device, dtype: torch.dtype, _clock: object) -> float:
+        asked.append(dtype)
+        return 1e6
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rescli.bench.session.matmul_rate", rate)
+        passes: tuple[PassName, ...] = ("inference",)
+        plain = measured(block_of(Ticking()), settings=Settings(min_time_s=0, passes=passes))
+        amp = measured(
+            block_of(Ticking()), settings=Settings(min_time_s=0, passes=passes, modes=Modes(amp=True))
+        )
+    assert asked == [torch.float32, torch.bfloat16]
+    # 256 operations in 1 ms.
+    assert plain[0].flops_share == pytest.approx(0.256)
+    assert (plain[0].autocast_dtype, amp[0].autocast_dtype) == (None, "bfloat16")
+
+
+def test_what_compiling_takes_is_told_apart() -> None:
+    seen: list[float] = []
+
+    def slow_first(_x: Tensor) -> None:
+        seen.append(CLOCK.seconds)
+        if len(seen) == 1:
+            CLOCK.seconds += 2
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Compiling on paper: the first call takes two seconds more.
+        patch.setattr(torch, "compile", lambda module: module)
+        settings = Settings(min_time_s=0, passes=("inference",), modes=Modes(compiled=True))
+        (row,) = measured(block_of(Ticking(after=slow_first)), settings=settings)
+    assert row.compiled
+    assert row.first_call_s == pytest.approx(2.001)
+    assert row.compile_s == pytest.approx(2)
+    assert row.statistics is not None
+    assert row.statistics.median_s == pytest.approx(1e-3)

@@ -210,9 +210,9 @@ def test_a_block_that_cannot_be_copied_cannot_change_its_type(write_spec: WriteS
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused_before_the_spec_runs() -> None:
-    with pytest.raises(HardwareError, match="--device cuda:3 is not there: torch") as caught:
+    with pytest.raises(HardwareError, match="--device cuda:3: ") as caught:
         prepared("nosuch.py", device="cuda:3")
-    assert caught.value.hint == "--device cpu works everywhere"
+    assert caught.value.hint == "what is there: --device cpu"
 
 
 def test_any_device_that_is_there_will_do(write_spec: WriteSpec) -> None:
