@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rescli.graph.diagnostics import layers, layout, names, parameters, shapes, skips, weights
+from rescli.graph.diagnostics import failures, layers, layout, names, parameters, skips, weights
 from rescli.graph.diagnostics.rule import Rule
 from rescli.graph.model import Diagnostic
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 RULES = (
     Rule("unknown-record", "error", names.unknown_record),
     Rule("apply-before-record", "error", names.apply_before_record),
-    Rule("shape-mismatch", "error", shapes.shape_mismatch),
-    Rule("layer-failed", "error", shapes.layer_failed),
+    Rule("shape-mismatch", "error", failures.shape_mismatch),
+    Rule("in-place-write", "error", failures.in_place_write),
+    Rule("layer-failed", "error", failures.layer_failed),
     Rule("backward-failed", "error", parameters.backward_failed),
     Rule("unused-record", "warning", names.unused_record),
     Rule("record-overwritten", "warning", names.record_overwritten),

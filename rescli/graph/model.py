@@ -178,6 +178,7 @@ class Failure:
         reason: The error's own words.
         recorded_shape: For an Apply that had found its Record, the shape of the recorded tensor.
         current_shape: For an Apply, the shape of the tensor that reached it.
+        error_type: Name of the error's class.
     """
 
     path: str
@@ -186,6 +187,7 @@ class Failure:
     reason: str
     recorded_shape: Shape | None = None
     current_shape: Shape | None = None
+    error_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

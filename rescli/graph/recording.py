@@ -15,8 +15,8 @@ from rescli.graph.copies import untouched_rng
 from rescli.graph.flops import Account, FlopMeter
 from rescli.graph.paths import CallPaths
 from rescli.graph.structure import describe, dtype_name, first_tensor, tensors_in
-from torchresidual.core import Apply, recorded_for
-from torchresidual.errors import ResidualError
+from torchresidual.core import Apply, ResidualSequential, recorded_for
+from torchresidual.errors import InPlaceError, ResidualError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,9 +160,20 @@ class _Recorder:
 
     def culprit(self, error: BaseException | None) -> Execution | None:
         """Name the innermost execution that an error came from."""
-        if error is None or self._culprit is None or not _came_from(error, self._culprit.error):
+        culprit = self._culprit
+        if error is None or culprit is None or not _came_from(error, culprit.error):
             return None
-        return self._culprit
+        return self._writer(culprit) if isinstance(culprit.error, InPlaceError) else culprit
+
+    def _writer(self, block: Execution) -> Execution:
+        """Find the layer that wrote in place: the block behind it noticed, and its error has the path."""
+        outermost, step = block, block.parent
+        while step is not None:
+            outermost = step if isinstance(step.module, ResidualSequential) else outermost
+            step = step.parent
+        assert isinstance(block.error, InPlaceError)  # noqa: S101 - checked by the caller
+        path = ".".join(part for part in (outermost.path, block.error.path) if part)
+        return next((each for each in reversed(self.executions) if each.path == path), block)
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         handled = sys.exc_info()[1]

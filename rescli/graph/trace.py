@@ -208,15 +208,16 @@ def _failure(recording: Recording) -> Failure | None:
     if error is None:
         return None
     if failed is None:
-        return Failure(path="", type="", input="", reason=_reason(error))
-    read = failed.read
+        return Failure(path="", type="", input="", reason=_reason(error), error_type=type(error).__name__)
+    cause, read = failed.error or error, failed.read
     return Failure(
         path=failed.path,
         type=type_name(failed.module),
         input=failed.given,
-        reason=_reason(failed.error or error),
+        reason=_reason(cause),
         recorded_shape=read.recorded_shape if read else None,
         current_shape=read.current_shape if read else None,
+        error_type=type(cause).__name__,
     )
 
 

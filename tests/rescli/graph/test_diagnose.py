@@ -10,11 +10,11 @@ from torch import nn
 from rescli.graph.diagnose import RULES, diagnose
 from rescli.graph.diagnostics.evidence import Evidence
 from tests.rescli.graph.diagnostics import (
+    test_failures,
     test_layers,
     test_layout,
     test_names,
     test_parameters,
-    test_shapes,
     test_skips,
     test_weights,
 )
@@ -23,7 +23,7 @@ from torchresidual import Apply, LearnableAlpha, Record, ResidualSequential
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "DIAGNOSTICS.md"
 HEADING = re.compile(r"^### `([a-z-]+)` \((error|warning|note)\)$", re.MULTILINE)
-TOPICS = (test_names, test_shapes, test_skips, test_layers, test_weights, test_parameters, test_layout)
+TOPICS = (test_names, test_failures, test_skips, test_layers, test_weights, test_parameters, test_layout)
 # Its evidence is made by the tracer alone, whose tests show it.
 WITHOUT_CASE = {"needs-data"}
 

@@ -34,7 +34,7 @@ def test_multiply_adds_are_half_of_the_operations() -> None:
 
 def test_facts_cannot_be_changed() -> None:
     facts = [kind for kind in vars(model).values() if dataclasses.is_dataclass(kind)]
-    assert len(facts) == 9
+    assert len(facts) == 10
     for kind in facts:
         assert isinstance(kind, type)
         assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ example_inputs = {
     "unknown_record": (2, 4),
     "apply_before_record": (2, 4),
     "shape_mismatch": (1, 3, 100, 100),
+    "in_place_write": (2, 4),
     "layer_failed": (2, 4),
     "backward_failed": (2, 4),
     "unused_record": (2, 4),
@@ -64,6 +65,14 @@ class Idle(nn.Module):
         return used
 
 
+class Writing(nn.Module):
+    """Writes into its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x += 1.0
+        return x * 2.0
+
+
 class Closed(torch.autograd.Function):
     """Has no way back."""
 
@@ -112,6 +121,7 @@ shape_mismatch = ResidualSequential(
     nn.Upsample(scale_factor=2),
     Apply("concat", "whole"),
 )
+in_place_write = ResidualSequential(Record(name="r"), Writing(), Apply(record_name="r"))
 layer_failed = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(3, 3)))
 backward_failed = ResidualSequential(Record(name="r"), nn.Linear(4, 4), OneWay(), Apply(record_name="r"))
 unused_record = ResidualSequential(Record(name="nobody"), nn.Linear(4, 4))

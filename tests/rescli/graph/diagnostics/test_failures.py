@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from torch import nn
+from torch import Tensor, nn
 
-from tests.rescli.graph.finding import Case, linear, messages
+from tests.rescli.graph.finding import Case, found, linear, messages
 from torchresidual import Apply, Record, ResidualSequential
 
 if TYPE_CHECKING:
@@ -26,7 +26,35 @@ def unet(depth: int) -> nn.Module:
     return ResidualSequential(nn.Conv2d(3, 4, 1), *down, *up)
 
 
+class Writes(nn.Module):
+    """Writes into its input, which nobody can know beforehand."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * x.add_(1)
+
+
+class Body(nn.Module):
+    """Calls a block of its own."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.body(x)
+        return result
+
+
+def writing() -> nn.Module:
+    return ResidualSequential(Record(name="a"), Writes(), Apply(record_name="a"))
+
+
 CASES = {
+    "a layer that writes into what is recorded": Case(
+        writing,
+        lambda: ResidualSequential(Record(name="a"), linear(), Writes(), Apply(record_name="a")),
+        [("in-place-write", "error", "1")],
+    ),
     "shapes that do not fit": Case(
         lambda: ResidualSequential(Record(name="a"), nn.Linear(4, 8), Apply(record_name="a")),
         lambda: ResidualSequential(Record(True, "a"), nn.Linear(4, 8), Apply(record_name="a")),
@@ -48,6 +76,29 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_fault_is_found_and_its_twin_is_not(name: str) -> None:
     CASES[name].check()
+
+
+@pytest.mark.parametrize(
+    ("block", "path"),
+    [
+        (lambda: ResidualSequential(linear(), writing()), "1.1"),
+        (lambda: nn.Sequential(linear(), writing()), "1.1"),
+        (lambda: ResidualSequential(Body(writing())), "0.body.1"),
+        (lambda: nn.Sequential(Body(writing())), "0.body.1"),
+    ],
+)
+def test_the_layer_that_writes_is_named_from_the_outermost_block_on(
+    block: Callable[[], nn.Module], path: str
+) -> None:
+    assert found(block()) == [("in-place-write", "error", path)]
+
+
+def test_a_layer_that_writes_is_told_what_to_do() -> None:
+    ((message, hint),) = messages(writing())
+    assert message == (
+        "Writes: it changed the tensor recorded as 'a' in place; let it make a new tensor (x = x + 1, not x += 1)"
+    )
+    assert hint == "or put it behind a layer that makes a new tensor"
 
 
 def test_a_failed_layer_is_told_with_what_it_was_given() -> None:

@@ -1,4 +1,4 @@
-"""Where a block stopped: two tensors that cannot be combined, with the sizes that would fit, or a layer that raised."""
+"""Where a block stopped: tensors that cannot be combined, with sizes that would fit, or a layer that raised."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shape_mismatch(evidence: Evidence) -> Iterator[Finding]:
 def layer_failed(evidence: Evidence) -> Iterator[Finding]:
     """Find the layer that raised an error."""
     failure = _unexplained_failure(evidence)
-    if failure is None or _is_mismatch(failure):
+    if failure is None or _is_mismatch(failure) or _is_write(failure):
         return
     given = f" on input {failure.input}" if failure.input else ""
     yield Finding(
@@ -37,6 +37,21 @@ def layer_failed(evidence: Evidence) -> Iterator[Finding]:
         if _ABOUT_SHAPES.search(failure.reason)
         else "`rescli show` prints the part of the traceback that lies in your file",
     )
+
+
+def in_place_write(evidence: Evidence) -> Iterator[Finding]:
+    """Find the layer that wrote into a recorded tensor, and is no layer of torch.nn that gets a copy."""
+    failure = _unexplained_failure(evidence)
+    if failure is not None and _is_write(failure):
+        yield Finding(
+            failure.path,
+            f"{failure.type}: {failure.reason}",
+            "or put it behind a layer that makes a new tensor",
+        )
+
+
+def _is_write(failure: Failure) -> bool:
+    return failure.error_type == "InPlaceError"
 
 
 def _unexplained_failure(evidence: Evidence) -> Failure | None:
