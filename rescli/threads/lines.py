@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 _TORCH = Path(torch.__file__).parent
+# Of ``python -c``, and of what dataclasses write, everybody's: its lines say nothing.
+_NO_FILE = "<string>"
 _STORES = (
     *("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_GLOBAL", "DELETE_GLOBAL"),
     *("STORE_SLICE", "DELETE_SLICE"),
@@ -47,7 +49,7 @@ def line_files(module: nn.Module, spec_file: Path | None) -> frozenset[str]:
     files = {str(spec_file)} if spec_file is not None else set()
     for kind in {type(layer) for layer in module.modules()}:
         source = getattr(sys.modules.get(kind.__module__), "__file__", None) or _file_of(kind)
-        if source is not None and _TORCH not in Path(source).parents:
+        if source not in (None, _NO_FILE) and _TORCH not in Path(source).parents:
             files.add(source)
             if kind.__module__.partition(".")[0] == "torchresidual":
                 files |= {str(path) for path in Path(source).parent.glob("*.py")}
