@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # Classes of other libraries that drop whole branches or regions, by their usual names.
 _DROPPING_CLASS = re.compile(r"drop_?(path|block|connect|layer)|stochastic_?depth|shake_?drop", re.IGNORECASE)
+# They give their input back only where there is nothing to shuffle.
+_SHUFFLES = (nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle)
 _DROP_RATES = ("p", "drop_prob", "drop_rate")
 _WITHOUT_ALPHA = frozenset({"concat", "highway"})
 # From here on a LearnableAlpha counts as saturated.
@@ -116,7 +118,7 @@ def _traits(execution: Execution) -> Traits | None:
     traits = Traits(
         drops=_drops(module),
         writes_in_place=writes_into_input(module) is Writes.IN_PLACE,
-        passes_on=returns_its_input(module),
+        passes_on=returns_its_input(module) and not isinstance(module, _SHUFFLES),
         is_batch_second=_is_batch_second(execution),
     )
     return None if traits == _NOTHING else traits

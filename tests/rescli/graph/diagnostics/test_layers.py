@@ -55,6 +55,11 @@ CASES = {
         lambda: skip(nn.Sequential(nn.LayerNorm(4), nn.ReLU(inplace=True)), linear()),
         [("in-place-after-record", "warning", "1.1")],
     ),
+    "an in-place layer behind a shuffle, which makes a new tensor": Case(
+        lambda: skip(nn.Flatten(1), nn.ReLU(inplace=True)),
+        lambda: skip(nn.ChannelShuffle(2), nn.ReLU(inplace=True)),
+        [("in-place-after-record", "warning", "2")],
+    ),
     "an in-place dropout": Case(
         lambda: skip(nn.Dropout(0.5, inplace=True), linear()),
         lambda: skip(nn.Dropout(0.5), linear()),

@@ -26,12 +26,27 @@ def skip(*layers: nn.Module, operation: str = "add", projects: bool = False) -> 
     return ResidualSequential(Record(projects, "a"), *layers, Apply(operation, "a"))
 
 
+def hooked() -> nn.Module:
+    layer = nn.Identity()
+    layer.register_forward_hook(lambda _module, _inputs, output: 2 * output)
+    return layer
+
+
 CASES = {
     "nothing between": Case(skip, lambda: skip(linear()), [("identity-skip", "warning", "1")]),
     "only an Identity between": Case(
         lambda: skip(nn.Sequential(nn.Identity())),
         lambda: skip(nn.Sequential(nn.Dropout(0.1))),
         [("identity-skip", "warning", "2")],
+    ),
+    "an Identity whose hook computes": Case(
+        lambda: skip(nn.Identity()), lambda: skip(hooked()), [("identity-skip", "warning", "2")]
+    ),
+    "a shuffle": Case(
+        lambda: skip(nn.Identity()),
+        lambda: skip(nn.ChannelShuffle(2)),
+        [("identity-skip", "warning", "2")],
+        shape=(2, 4, 3),
     ),
     "an Identity in a module that computes": Case(
         lambda: skip(nn.Identity()), lambda: skip(Doubled()), [("identity-skip", "warning", "2")]
