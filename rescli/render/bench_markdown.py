@@ -85,7 +85,7 @@ def _machine(environment: Environment) -> str:
     facts = [
         environment.cpu,
         *(gpu.name for gpu in environment.gpus),
-        f"{environment.threads} threads on {environment.cores} cores",
+        f"{environment.threads} thread{'' if environment.threads == 1 else 's'} on {environment.cores} cores",
         f"torch {environment.torch}",
         f"Python {environment.python}",
         f"rescli {environment.rescli}",
