@@ -31,7 +31,7 @@ from torchresidual.tracing import is_proxy
 Coefficient = float | LearnableAlpha | Tensor
 
 # What plans are made from; once an Apply is built, setting one of these makes them out of date.
-_PLANNED = frozenset({"alpha", "scale", "projection_layer"})
+_PLANNED = frozenset({"alpha", "scale", "projection_layer", "forward"})
 
 
 class Apply(nn.Module):
@@ -106,7 +106,7 @@ class Apply(nn.Module):
             name in _PLANNED
             and "settled_dim" in self.__dict__
             and not getattr(self, "_is_replica", False)
-            and getattr(self, name, None) is not value
+            and (name == "forward" or getattr(self, name, None) is not value)
         )
         super().__setattr__(name, value)
         if is_edit:
@@ -116,7 +116,8 @@ class Apply(nn.Module):
         if isinstance(value, numbers.Real):
             if math.isnan(float(value)):
                 raise ConfigurationError(f"{name} must be a number, found nan", subject="Apply")
-            setattr(self, name, float(value))
+            # An integer stays one: 2 * r of integers is integers.
+            setattr(self, name, value if type(value) is int else float(value))
         elif isinstance(value, LearnableAlpha | nn.Parameter):
             setattr(self, name, value)
         elif isinstance(value, Tensor):
@@ -217,23 +218,26 @@ class Apply(nn.Module):
         if operation.joins:
             return self._joined(x, r)
         if not traced and r.shape != x.shape and not broadcasts(r.shape, x.shape):
-            raise not_combined(self, x, recorded, r)
+            raise not_combined(self, x, recorded, r, need_projection)
         if operation.weighted is None:
             return gated_by(self, x, r)
         alpha = self._value_of("alpha", x)
-        if traced and isinstance(alpha, float):
+        if traced and isinstance(alpha, float | int):
             alpha = torch.tensor(alpha, dtype=torch.float64)  # for a tensor the plain formula is written down
         return operation.weighted(x, r, alpha)
 
     def _value_of(self, name: str, x: Tensor) -> Weight:
         """Return alpha or scale as a float or a tensor that does not grow x."""
         value: Coefficient = getattr(self, name)
-        if isinstance(value, float):
+        if isinstance(value, float | int):
             return value
         if isinstance(value, LearnableAlpha):
             return value()
-        if isinstance(value, numbers.Real):  # assigned after construction
-            return float(value)
+        if not isinstance(value, Tensor):  # assigned after construction
+            raise ConfigurationError(
+                f"{name} must be a number, a LearnableAlpha, a tensor or a Parameter, found {value!r}",
+                subject=repr(self),
+            )
         if not is_proxy(x) and not broadcasts(value.shape, x.shape):
             raise ShapeError(
                 f"{name} of shape {tuple(value.shape)} does not broadcast to x {tuple(x.shape)}",
@@ -285,6 +289,11 @@ class Apply(nn.Module):
         """Accept what torchresidual 0.1.0 saved, whose states carry no version of ours."""
         if (local_metadata.get("version") or 1) < self._version:
             error_msgs.extend(accept_legacy(self, state_dict, prefix))
+        elif isinstance(self.projection_layer, Unsettled) and not _has_any(
+            state_dict, f"{prefix}projection_layer."
+        ):
+            # The first call of the saved block found that nothing needs projecting; neither does this one.
+            self.projection_layer = None
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
@@ -306,6 +315,10 @@ class Apply(nn.Module):
         if self.dim is not None:
             parts.append(f"dim={self.dim}")
         return f"Apply({', '.join(parts)})"
+
+
+def _has_any(state_dict: dict[str, Any], prefix: str) -> bool:
+    return any(key.startswith(prefix) for key in state_dict)
 
 
 def _short(layer: nn.Module) -> str:

@@ -6,6 +6,7 @@ what was left open.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -87,8 +88,8 @@ def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
     gates = apply.gate_layer
     if gates is None:
         raise UnsettledError(
-            "its gates do not exist: they are made by the ResidualSequential that it is put into; where it was put "
-            "into a container inside the block, call block.materialize(example)",
+            "its gates do not exist: they are made by the ResidualSequential that it is put into; where its operation "
+            "was changed since, call block.materialize(example)",
             subject=repr(apply),
         )
     # By name: 0.1.0 pickled its gates in an nn.ModuleDict.
@@ -107,6 +108,9 @@ def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
 def _settle_projection(apply: Apply, layer: Unsettled, x: Tensor, r: Tensor, dim: int) -> nn.Module | None:
     """Settle a projection from the shapes of a call; None if it turns out that there is nothing to bridge."""
     bridge = bridge_between(x.shape, r.shape, dim, subject=repr(apply))
+    if bridge.spatial is not None and layer.stride is not None:
+        # The layers tell the stride: one that was read off the first input might not fit the next.
+        bridge = replace(bridge, stride=layer.stride)
     with SETTLING:
         if apply.projection_layer is None:  # another thread found that nothing is needed
             return None

@@ -73,8 +73,10 @@ def _judged(layer: nn.Module) -> tuple[Writes, bool]:
     """Return what a layer does to its input's memory, and whether its output may be that memory still."""
     if _is_sequence(layer):
         return _judged_in_order(layer.children())
-    if isinstance(layer, RecurrentWrapper):
-        return _judged(layer.module)
+    # Where a RecurrentWrapper and torch.compile keep what they were given.
+    wrapped = layer.module if isinstance(layer, RecurrentWrapper) else layer._modules.get("_orig_mod")
+    if wrapped is not None:
+        return _judged(wrapped)
     if getattr(layer, "inplace", False) is True:
         return Writes.IN_PLACE, True
     if isinstance(layer, _PASS_THROUGH):

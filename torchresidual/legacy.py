@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from torchresidual.projection import Unsettled
+
 if TYPE_CHECKING:
     from torchresidual.apply import Apply
 
@@ -29,6 +31,14 @@ def accept_legacy(apply: Apply, state_dict: dict[str, Any], prefix: str) -> list
         for slot in ("projection_layer", "gate_layer")
         for name, parameter in _inserted_parameters(apply, slot)
     }
+    projection, gates = f"{prefix}projection_layer.", f"{prefix}gate_layer."
+    has_gates, has_projection = (
+        any(key.startswith(slot) for key in state_dict) for slot in (gates, projection)
+    )
+    if isinstance(apply.projection_layer, Unsettled) and has_gates and not has_projection:
+        # Saved after a forward, and that needed no projection.
+        apply.projection_layer = None
+        own = {key: value for key, value in own.items() if not key.startswith(projection)}
     if own and not any(key in state_dict for key in own):
         warnings.warn(
             f"the state lacks {', '.join(own)}, as one that torchresidual 0.1.0 saved before a first forward; they "

@@ -39,7 +39,9 @@ def unknown_record(apply: Apply, frame: Frame) -> UnknownRecordError:
     return UnknownRecordError(reason, subject=repr(apply))
 
 
-def not_combined(apply: Apply, x: Tensor, recorded: Tensor, projected: Tensor) -> ShapeError:
+def not_combined(
+    apply: Apply, x: Tensor, recorded: Tensor, projected: Tensor, need_projection: bool
+) -> ShapeError:
     """Return the error for a recorded tensor that does not fit the current one.
 
     Args:
@@ -47,6 +49,7 @@ def not_combined(apply: Apply, x: Tensor, recorded: Tensor, projected: Tensor) -
         x: The current tensor.
         recorded: The recorded tensor.
         projected: The recorded tensor after its projection, if it has one.
+        need_projection: Whether the Record allows one.
     """
     shapes = f"recorded {tuple(recorded.shape)}, current {tuple(x.shape)}"
     if apply.projection_given:
@@ -55,6 +58,11 @@ def not_combined(apply: Apply, x: Tensor, recorded: Tensor, projected: Tensor) -
         grows = broadcasts(x.shape, recorded.shape)
         why = "x would be grown by broadcasting" if grows else "shapes differ"
         way_out = "set need_projection=True in the Record, or make the sizes equal"
+        if need_projection and apply.projection_layer is None:
+            way_out = (
+                "there is no projection, since need_projection was set after the block was made or its layers tell the "
+                "same size; call block.materialize(example)"
+            )
         if not _can_be_projected(apply, x, recorded):
             way_out = (
                 "no projection bridges that, it maps features with the stride of the branch: keep the other sizes in "
@@ -96,5 +104,6 @@ def _what_fits(x: Tensor, r: Tensor, dim: int) -> str:
         return "pass dim= if the features lie elsewhere"
     lost = " and ".join(f"{recorded} came back as {current}" for recorded, current in off)
     return (
-        f"{lost}: sizes at the Record must be a multiple of the stride in between, so pad or crop the input"
+        f"{lost}: sizes at the Record must be a multiple of the stride in between (pad or crop the input), and layers "
+        "in between must keep them (padding=)"
     )

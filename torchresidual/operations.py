@@ -26,7 +26,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Weight = float | Tensor
+Weight = float | int | Tensor
 _ONE = torch.ones((), device="cpu")
 
 
@@ -37,8 +37,9 @@ def add(x: Tensor, r: Tensor, a: Weight) -> Tensor:
         >>> add(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), 0.5)
         tensor([ 6., 12.])
     """
-    if isinstance(a, float) and r.is_floating_point():
-        # One kernel instead of two. Integers stay with the formula: torch.add refuses a float alpha there.
+    if isinstance(a, float) and r.is_floating_point() and (a == 1.0 or r.dtype == x.dtype):
+        # One kernel instead of two. Integers stay with the formula: torch.add refuses a float alpha there. So do mixed
+        # dtypes: it would multiply in the wider one.
         return x + r if a == 1.0 else torch.add(x, r, alpha=a)
     return x + a * r
 
@@ -72,7 +73,7 @@ def gated(x: Tensor, r: Tensor, a: Weight) -> Tensor:
         >>> gated(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 4.0]), 0.5)
         tensor([0.5000, 3.0000])
     """
-    if isinstance(a, float) and r.is_floating_point():
+    if isinstance(a, float) and r.is_floating_point() and r.dtype == x.dtype:
         return torch.add((1 - a) * x, r, alpha=a)
     return (1 - a) * x + a * r
 

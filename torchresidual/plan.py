@@ -227,6 +227,7 @@ def runs_in_order(module: nn.Module) -> bool:
         isinstance(module, nn.Sequential)
         and not isinstance(module, Scope)
         and type(module).forward is nn.Sequential.forward
+        and "forward" not in module.__dict__
     )
 
 
@@ -359,7 +360,9 @@ def _instruction(apply: Apply) -> tuple[Do, Any, float]:
 
 def _is_overridden(marker: nn.Module) -> bool:
     """Say whether a Record or Apply is of a class with a ``forward`` of its own."""
-    return isinstance(marker, Record | Apply) and type(marker).forward not in (Record.forward, Apply.forward)
+    if not isinstance(marker, Record | Apply):
+        return False
+    return "forward" in marker.__dict__ or type(marker).forward not in (Record.forward, Apply.forward)
 
 
 def _wants_sizes(marker: Record | Apply) -> bool:

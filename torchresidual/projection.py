@@ -151,14 +151,22 @@ class Unsettled(nn.Module):
     Args:
         gate_start: Start of the bias if it is a gate, else None.
         placement: Dtype and device of the parameters.
+        stride: The stride of the branch, () for 1, where the layers tell it; else None.
     """
 
     weight: nn.Parameter
     bias: nn.Parameter
 
-    def __init__(self, gate_start: float | None = None, *, placement: Placement) -> None:
+    def __init__(
+        self,
+        gate_start: float | None = None,
+        *,
+        placement: Placement,
+        stride: tuple[int, ...] | None = None,
+    ) -> None:
         super().__init__()
         self.gate_start = gate_start
+        self.stride = stride
         for name in ("weight", "bias"):
             parameter = UninitializedParameter(dtype=placement.dtype, device=placement.device)  # type: ignore[call-arg]  # torch's stub lacks them
             setattr(self, name, parameter)
@@ -266,6 +274,7 @@ def settle(layer: Unsettled, bridge: Bridge) -> None:
         placement = Placement(layer.weight.dtype, layer.weight.device)
         with _own_randomness(layer.weight.device):
             model = build(bridge, gate_start=layer.gate_start, placement=placement)
+        del layer.stride
         for name, value in model.__dict__.items():
             layer.__dict__.setdefault(name, value)
         for name, is_new in zip(("weight", "bias"), drawn, strict=True):

@@ -41,6 +41,11 @@ class Record(nn.Module):
         self._given_name = _checked_name(name)
         self._automatic_name: str | None = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "forward":  # a patch: blocks that read this Record by position must call it now
+            bump()
+
     @property
     def name(self) -> str | None:
         """The name given, or the automatic one once the Record is part of a block."""

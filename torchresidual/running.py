@@ -223,7 +223,8 @@ def _note_ended(ended: list[Step], plan: Plan, values: list[Any], frame: Frame) 
     recorded = [step for step in ended if step.call is _RECORD and step.place not in released]
     for step in recorded:
         if step.kept:
-            values[step.place] = frame.visible[plan.places[step.place].name].tensor
+            entry = frame.visible.get(plan.places[step.place].name)
+            values[step.place] = None if entry is None else entry.tensor  # None: its forward was patched away
     # A Record that stands in several places may have run anew: what is visible is its latest tensor.
     anew = {id(step.module) for step in recorded}
     for place in released:

@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from torchresidual.apply import Apply
 from torchresidual.epoch import EDITS, bump
-from torchresidual.frame import _context
+from torchresidual.frame import _context, current_frame
 from torchresidual.plan import Plan, Scope, hooks_of, make_plan
 from torchresidual.projection import Unsettled
 from torchresidual.record import Record
@@ -140,7 +140,10 @@ class ResidualSequential(Scope):
                     return run_program(self, program, places, x)
             plan = self.plan
             if not any(plan.hooks):
-                return run_traced(self, plan, x, None) if is_dynamo_compiling() else run(self, plan, x)
+                if is_dynamo_compiling():
+                    # Behind a graph break an inner block is traced on its own, and finds the outer frame like in eager.
+                    return run_traced(self, plan, x, current_frame() if plan.free else None)
+                return run(self, plan, x)
         plan = self.plan
         if is_proxy(hidden):  # torch.fx hands over something for every argument there is
             return self(x)

@@ -210,7 +210,9 @@ def _equip_projection(skip: _Skip, form: Form | None, walker: _Walker) -> None:
     existing = apply.projection_layer
     if not follows or form is None or size_in is None or size_out is None or stride is None:
         if existing is None:
-            apply.projection_layer = Unsettled(placement=walker.placement(skip))
+            known = stride is not None and all(step.denominator == 1 and step >= 1 for step in stride)
+            steps = tuple(int(step) for step in stride or ()) if known else None
+            apply.projection_layer = Unsettled(placement=walker.placement(skip), stride=steps)
         return
     if any(step.denominator != 1 or step < 1 for step in stride):
         apply.projection_layer = None  # an upsampling skip: the call refuses it and says what to do

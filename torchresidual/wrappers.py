@@ -7,6 +7,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from torchresidual.errors import ConfigurationError, StructureError
+
 
 class RecurrentWrapper(nn.Module):
     """Let an LSTM, GRU or RNN stand between layers that return one tensor.
@@ -29,6 +31,10 @@ class RecurrentWrapper(nn.Module):
 
     def __init__(self, module: nn.Module, return_hidden: bool = False) -> None:
         super().__init__()
+        if not isinstance(module, nn.Module):
+            raise ConfigurationError(
+                f"it wraps a recurrent layer, as nn.LSTM(4, 8); found {module!r}", subject="RecurrentWrapper"
+            )
         self.module = module
         self.return_hidden = return_hidden
 
@@ -42,7 +48,14 @@ class RecurrentWrapper(nn.Module):
         Returns:
             The output sequence, or ``(sequence, hidden)`` with ``return_hidden``.
         """
-        output, last = self.module(x) if hidden is None else self.module(x, hidden)
+        result = self.module(x) if hidden is None else self.module(x, hidden)
+        if isinstance(result, Tensor):
+            raise StructureError(
+                f"it wraps layers that return (output, hidden), and {type(self.module).__name__} returns a tensor; put "
+                "that layer into the block as it is",
+                subject="RecurrentWrapper",
+            )
+        output, last = result
         return (output, last) if self.return_hidden else output
 
     def __repr__(self) -> str:

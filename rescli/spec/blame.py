@@ -76,6 +76,7 @@ def spec_error(error: BaseException, spec_file: Path | None, message: str) -> Sp
     part: traceback.TracebackException | None = report
     while part is not None:
         _cut(part, spec_file)
+        part.__notes__ = None  # where the library says the layer stands; the message has named it already
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
     return SpecError(message, hint=_way_out(error), details="".join(report.format()))
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 
 from tests.torchresidual.compiled_blocks import CASES, RECURRENT, Case
-from torchresidual import Apply, Record, ResidualSequential, UnknownRecordError
+from torchresidual import Apply, Record, RecurrentWrapper, ResidualSequential
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,13 +101,32 @@ def test_an_inner_block_compiled_on_its_own_keeps_its_skips() -> None:
     torch.testing.assert_close(block(x), expected)
 
 
+def test_an_inner_block_compiled_on_its_own_sees_the_records_around_it() -> None:
+    case = CASES["nested"]
+    block, x = case.build()
+    expected = [block(x), block(case.input(3) + 1)]
+    block.get_submodule("1").compile(backend="eager")
+    torch.testing.assert_close([block(x), block(case.input(3) + 1)], expected)
+
+
+class InOrder(nn.Module):
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return out
+
+
 # torch's own, where it goes on behind a graph break.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
-def test_an_inner_block_compiled_on_its_own_does_not_see_the_records_around_it() -> None:
-    block, x = CASES["nested"].build()
-    block.get_submodule("1").compile(backend="eager")
-    with pytest.raises(UnknownRecordError, match=r"record_name='outer'.*must run before it"):
-        block(x)
+def test_behind_a_graph_break_a_block_in_a_layer_still_finds_the_record_around_it() -> None:
+    inner = ResidualSequential(RecurrentWrapper(nn.LSTM(4, 4)), Apply(record_name="a"))
+    block = ResidualSequential(Record(name="a"), InOrder(inner)).eval()
+    compiled = torch.compile(block, backend="eager")
+    for x in torch.randn(2, 3, 2, 4):
+        torch.testing.assert_close(compiled(x), block(x))
 
 
 class Doubling(nn.Module):

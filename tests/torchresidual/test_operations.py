@@ -310,3 +310,28 @@ class TestKnownRecipes:
         x = torch.randn(2, 4)
         hidden = scale * block[1](x) + alpha() * x
         torch.testing.assert_close(block(x), scale * block[3](hidden) + alpha() * x)
+
+
+def test_an_integer_alpha_keeps_integers() -> None:
+    block = ResidualSequential(Record(), nn.Identity(), Apply(alpha=2))
+    out = block(torch.tensor([16777217]))
+    assert out.tolist() == [16777217 * 3]
+    assert out.dtype == torch.int64
+
+
+def test_mixed_dtypes_round_like_the_formula() -> None:
+    x, r = torch.randn(64), torch.randn(64).bfloat16()
+    for operation, expected in (("add", x + 0.3 * r), ("gated", (1 - 0.3) * x + 0.3 * r)):
+        block = ResidualSequential(Record(), Replaced(x), Apply(operation, alpha=0.3))
+        assert torch.equal(block(r), expected)
+
+
+class Replaced(nn.Module):
+    """Returns another tensor than it gets."""
+
+    def __init__(self, other: torch.Tensor) -> None:
+        super().__init__()
+        self.other = other
+
+    def forward(self, _: torch.Tensor) -> torch.Tensor:
+        return self.other

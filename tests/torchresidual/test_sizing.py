@@ -484,3 +484,39 @@ class TestRefused:
             Record(True), nn.Linear(4, 6), Apply(alpha=alpha), nn.Linear(6, 6), Apply(alpha=alpha)
         )
         assert apply_in(block, 0).alpha is apply_in(block, 1).alpha is alpha
+
+
+class TestLater:
+    """What happens to sizes after a block was made."""
+
+    def test_a_state_saved_after_nothing_was_needed_loads_into_a_new_block(self) -> None:
+        for operation in ("add", "highway"):
+            settled = skip(Unknown(nn.Identity()), operation=operation)
+            settled(torch.ones(2, 4))
+            fresh = skip(Unknown(nn.Identity()), operation=operation)
+            assert str(fresh.load_state_dict(settled.state_dict())) == "<All keys matched successfully>"
+            torch.testing.assert_close(fresh(torch.ones(2, 4)), settled(torch.ones(2, 4)))
+
+    def test_the_stride_is_the_layers_own_and_not_read_off_the_first_input(self) -> None:
+        for pool in (nn.MaxPool2d(2), nn.AvgPool2d(2)):
+            block = skip(pool)
+            assert block(torch.randn(1, 4, 5, 5)).shape == (1, 4, 2, 2)
+            assert getattr(projection_of(block), "stride", None) == (2, 2)
+            for size in (8, 9):
+                assert block(torch.randn(1, 4, size, size)).shape == (1, 4, size // 2, size // 2)
+
+    def test_what_is_asked_for_later_is_made_by_materialize(self) -> None:
+        block = ResidualSequential(Record(name="a"), nn.Linear(4, 8), Apply(record_name="a"))
+        record = block[0]
+        assert isinstance(record, Record)
+        record.need_projection = True
+        with pytest.raises(ShapeError, match=r"set after the block was made.*block\.materialize\(example\)"):
+            block(torch.ones(2, 4))
+        assert block.materialize(torch.ones(2, 4))(torch.ones(2, 4)).shape == (2, 8)
+
+    def test_a_patched_forward_of_an_apply_or_record_is_called(self) -> None:
+        block = ResidualSequential(Record(), nn.ReLU(), Apply())
+        block.get_submodule("2").forward = lambda z: z * 100
+        assert block(torch.ones(1)).item() == 100
+        block.get_submodule("0").forward = lambda z: z * 2
+        assert block(torch.ones(1)).item() == 200

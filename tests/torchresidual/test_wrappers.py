@@ -230,3 +230,10 @@ class _Replace(nn.Module):
 def test_the_representation_shows_the_wrapped_layer() -> None:
     text = repr(RecurrentWrapper(nn.GRU(2, 3), return_hidden=True))
     assert text == "RecurrentWrapper(return_hidden=True, module=GRU(2, 3))"
+
+
+def test_a_layer_that_returns_a_tensor_is_not_taken_apart() -> None:
+    with pytest.raises(StructureError, match="returns a tensor; put that layer into the block as it is"):
+        RecurrentWrapper(nn.Linear(3, 3))(torch.ones(2, 3))
+    with pytest.raises(ConfigurationError, match=r"wraps a recurrent layer, as nn\.LSTM"):
+        RecurrentWrapper(None)  # type: ignore[arg-type]  # the mistake
