@@ -200,7 +200,9 @@ class Engine:
             action(run)
         # Whatever a user's module raises is a result. The handler ends before the next attempt, so that the
         # exception's frames let go of their tensors.
-        except Exception as error:  # noqa: BLE001
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - sys.exit in a forward, too
             failure = describe_failure(error)
         if failure is not None:
             self._give_up(run, action, failure)

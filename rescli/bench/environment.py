@@ -13,6 +13,7 @@ from rescli import __version__
 from rescli.bench.result import Environment, Gpu
 
 _CPU_FACTS = Path("/proc/cpuinfo")
+_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _NVIDIA_FACTS = Path("/proc/driver/nvidia/version")
 
 
@@ -30,6 +31,7 @@ def describe_environment() -> Environment:
         gpus=_gpus(),
         cuda=torch.version.cuda,
         driver=gpu_driver(),
+        governor=governor(),
     )
 
 
@@ -52,6 +54,15 @@ def gpu_driver(facts: Path = _NVIDIA_FACTS) -> str | None:
     # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ..."
     match = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)*)\b", _read(facts))
     return match[1] if match else None
+
+
+def governor(facts: Path = _GOVERNOR) -> str | None:
+    """Name what chooses the clock rate (``performance``, ``powersave``), or None where it cannot be read.
+
+    Args:
+        facts: What Linux says of the first core.
+    """
+    return _read(facts).strip() or None
 
 
 def usable_cores() -> int:

@@ -44,7 +44,7 @@ class Failure:
     whole_trace: str = ""
 
 
-def describe_failure(error: Exception) -> Failure:
+def describe_failure(error: BaseException) -> Failure:
     """Turn an exception into what a reader needs of it.
 
     Args:

@@ -79,6 +79,7 @@ class PassResult:
         autocast_dtype: Type that autocast computes in; None without ``--amp``.
         compiled: Whether ``torch.compile`` made it.
         channels_last: Whether weights and inputs lie channels last.
+        commit: Commit of the repository that the spec lies in, with ``+`` if there are changes; None if unknown.
         batch_size: Items in the batch, over all devices.
         pass_name: Which pass was timed.
         samples_s: Time of one call, a value for each sample, in the order they were taken.
@@ -109,6 +110,7 @@ class PassResult:
     autocast_dtype: str | None = None
     compiled: bool = False
     channels_last: bool = False
+    commit: str | None = None
     samples_s: tuple[float, ...] = ()
     iterations: int = 0
     statistics: Statistics | None = None
@@ -195,6 +197,7 @@ class Environment:
         gpus: The GPUs that PyTorch sees.
         cuda: CUDA version PyTorch was built for; None without.
         driver: Version of the GPU driver, where it can be read.
+        governor: How Linux chooses the clock rate of the first core, where it can be read.
     """
 
     rescli: str
@@ -208,6 +211,7 @@ class Environment:
     gpus: tuple[Gpu, ...]
     cuda: str | None
     driver: str | None
+    governor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

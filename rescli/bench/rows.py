@@ -38,6 +38,7 @@ class Case:
         autocast_dtype: Type that autocast computes in; None without it.
         compiled: Whether ``torch.compile`` made it.
         channels_last: Whether it lies channels last.
+        commit: Commit of the repository that the spec lies in.
         timer_s: What reading the clock takes.
         max_time_s: The time that was allowed, for the sentence that says it was too little.
         flops: Operations by pass, for those that were counted.
@@ -58,6 +59,7 @@ class Case:
     autocast_dtype: str | None = None
     compiled: bool = False
     channels_last: bool = False
+    commit: str | None = None
     matmul_rate: float | None = None
     flops: Mapping[PassName, int] = field(default_factory=dict)
     memory: Mapping[PassName, MemoryUse] = field(default_factory=dict)
@@ -87,6 +89,7 @@ def make_row(case: Case, series: Series) -> PassResult:
         autocast_dtype=case.autocast_dtype,
         compiled=case.compiled,
         channels_last=case.channels_last,
+        commit=case.commit,
         samples_s=series.samples_s,
         iterations=series.iterations,
         statistics=statistics,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from rescli.bench.clock import clock_for, mark_cost_s
+from rescli.bench.commit import commit_of
 from rescli.bench.comparing import compare_variants
 from rescli.bench.describe import batch_size_of, computing_dtype, dtype_of, shared_warnings
 from rescli.bench.engine import BLOCK, Engine
@@ -243,6 +244,7 @@ def _bare_case(run: _CaseRun, block: PreparedBlock, label: str) -> Case:
         autocast_dtype=None if autocast is None else str(autocast).removeprefix("torch."),
         compiled=modes.compiled,
         channels_last=modes.channels_last,
+        commit=commit_of(block.spec_file),
     )
 
 

@@ -43,6 +43,7 @@ def _row(row: PassResult) -> dict[str, object]:
         "autocast_dtype": row.autocast_dtype,
         "compiled": row.compiled,
         "channels_last": row.channels_last,
+        "commit": row.commit,
         "samples": len(row.samples_s),
         "iterations": row.iterations,
         "median_s": found.median_s if found else None,

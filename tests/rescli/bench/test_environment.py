@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from rescli import __version__
-from rescli.bench.environment import cpu_model, describe_environment, gpu_driver, usable_cores
+from rescli.bench.environment import cpu_model, describe_environment, governor, gpu_driver, usable_cores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,3 +44,10 @@ def test_the_driver_is_read_from_what_the_kernel_module_says(tmp_path: Path) -> 
 def test_only_cores_that_may_be_used_count() -> None:
     if hasattr(os, "sched_getaffinity"):
         assert usable_cores() == len(os.sched_getaffinity(0))
+
+
+def test_the_governor_is_read_where_linux_tells_it(tmp_path: Path) -> None:
+    facts = tmp_path / "scaling_governor"
+    facts.write_text("performance\n")
+    assert governor(facts) == "performance"
+    assert governor(tmp_path / "none") is None
