@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+import threading
 import warnings
 
 
@@ -18,9 +21,17 @@ def main() -> int:
         # Here, not above: Ctrl-C while this is imported ends as quietly as later.
         from rescli.cli.app import run  # noqa: PLC0415
 
-        return run(sys.argv[1:])
+        code = run(sys.argv[1:])
     except KeyboardInterrupt:
-        return 130
+        code = 130
+    if threading.active_count() > 1:
+        # Threads that the user's code, or a check that was interrupted, has left behind: waiting for them might take
+        # forever, and ending Python under one that runs torch aborts the process.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    return code
 
 
 if __name__ == "__main__":

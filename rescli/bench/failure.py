@@ -63,7 +63,7 @@ def describe_failure(error: BaseException) -> Failure:
     )
 
 
-def _code_of(error: Exception) -> Literal["out-of-memory", "no-gradient", "failed"]:
+def _code_of(error: BaseException) -> Literal["out-of-memory", "no-gradient", "failed"]:
     if isinstance(error, NothingToDifferentiateError):
         return "no-gradient"
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -74,7 +74,7 @@ def _code_of(error: Exception) -> Literal["out-of-memory", "no-gradient", "faile
     return "failed"
 
 
-def _part_of_the_user(error: Exception) -> str:
+def _part_of_the_user(error: BaseException) -> str:
     packages = [
         frame.f_globals.get("__name__", "").partition(".")[0]
         for frame, _ in traceback.walk_tb(error.__traceback__)

@@ -34,9 +34,9 @@ def users_code(spec_file: Path | None, message: str) -> Iterator[None]:
     """
     try:
         yield
-    except RescliError:
+    except (RescliError, KeyboardInterrupt, GeneratorExit):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise spec_error(error, spec_file, message) from error
 
 
@@ -56,9 +56,9 @@ def blame_user(spec_file: Path | None, message: str) -> Iterator[None]:
     """
     try:
         yield
-    except RescliError:
+    except (RescliError, KeyboardInterrupt, GeneratorExit):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         if not _is_the_users(error.__traceback__, spec_file):
             raise
         raise spec_error(error, spec_file, message) from error

@@ -48,6 +48,20 @@ def test_a_forward_that_raises_shows_the_specs_frames_only(write_spec: WriteSpec
     assert "test_blame.py" not in error.details
 
 
+def test_whatever_a_spec_raises_is_the_users_also_what_is_no_exception(write_spec: WriteSpec) -> None:
+    target = write_spec(NET.format(body="raise type('Odd', (BaseException,), {})('base')"))
+    assert "Odd: base" in run(block_of(target)).details
+    with (
+        pytest.raises(SpecError, match=r"net\.py could not be loaded"),
+        users_code(None, "net.py could not be loaded"),
+    ):
+        raise GeneratorExitLike
+
+
+class GeneratorExitLike(BaseException):
+    """Neither an Exception nor an exit."""
+
+
 def test_a_forward_that_calls_sys_exit_is_an_error_of_the_spec(write_spec: WriteSpec) -> None:
     assert "SystemExit: 3" in run(block_of(write_spec(NET.format(body="raise SystemExit(3)")))).details
 
