@@ -48,7 +48,7 @@ example_inputs = (8, 64)
 '''
 # No test depends on how many samples there are; those that need one at all have time for a machine that stalls.
 QUICK = ["--max-time", "0.3", "--min-time", "0", "--threads", "1"]
-ROOMY = ["--max-time", "2", "--min-time", "0", "--threads", "1"]
+ROOMY = ["--max-time", "1.5", "--min-time", "0", "--threads", "1"]
 
 
 @pytest.fixture
@@ -385,7 +385,7 @@ def test_channels_last_without_images_is_warned_of(spec: str, capsys: pytest.Cap
 
 
 # Six samples are enough for these.
-BRIEF = ["--max-time", "0.5", "--min-time", "0", "--threads", "1", "--passes", "inference"]
+BRIEF = ["--max-time", "0.4", "--min-time", "0", "--threads", "1", "--passes", "inference"]
 
 
 def saved_by(spec: str, file: Path, *options: str) -> Any:  # noqa: ANN401 - JSON is what it is
@@ -423,28 +423,21 @@ def test_a_saved_run_is_a_baseline(spec: str, tmp_path: Path, capsys: pytest.Cap
     assert run(["bench", spec, *options, "--fail-above", "100000"]) == 0
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("cpu", "Other CPU", "cpu was Other CPU and is "),
-        ("torch", "1.0", "torch was 1.0 and is "),
-        ("threads", 7, "threads was 7 and is 1"),
-        ("gpus", [{"index": 0, "name": "Other GPU", "memory_bytes": 1}], "gpus was Other GPU and is "),
-    ],
-)
 def test_a_baseline_of_another_machine_ends_with_5_unless_forced(
-    spec: str, tmp_path: Path, field: str, value: object, message: str, capsys: pytest.CaptureFixture[str]
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "base.json"
     found = saved_by(spec, file)
-    found["environment"][field] = value
+    found["environment"]["cpu"] = "Other CPU"
+    found["environment"]["threads"] = 7
     file.write_text(json.dumps(found))
     capsys.readouterr()
     options = [*BRIEF, "--baseline", str(file), "--fail-above", "100000"]
     assert run(["bench", spec, *options]) == 5
     out, err = capsys.readouterr()
     assert out == ""
-    assert message in err
+    assert "cpu was Other CPU and is " in err
+    assert "threads was 7 and is 1" in err
     assert "--force compares all the same" in err
     assert run(["bench", spec, *options, "--force"]) == 0
 
