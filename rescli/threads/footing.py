@@ -175,6 +175,28 @@ def settle_footing(subject: Subject) -> Footing:
     return _best(own, still)
 
 
+def resettle(known: Footing, subject: Subject) -> Footing:
+    """Look what each thread gets alone with other jobs, in a mode that another footing has found.
+
+    Args:
+        known: A footing of the same module.
+        subject: What is checked now.
+
+    Raises:
+        IncomparableError: Every thread raises, or the time is up.
+    """
+    runs = [run_alone(subject, known.base, index, known.patience_s) for index in range(len(subject.inputs))]
+    if subject.points == "none" and _drew(subject):
+        return settle_footing(subject)
+    references = tuple(run.outcomes[0] for run in runs)
+    errors = [outcome.error for outcome in references if outcome.error is not None]
+    if len(errors) == len(references):
+        raise IncomparableError(
+            f"nothing to compare with: a single thread raises {describe_error(errors[0])}"
+        )
+    return replace(known, subject=subject, references=references, steps=tuple(map(points_of, runs)))
+
+
 @dataclass(frozen=True, slots=True)
 class _Attempt:
     """What became of one mode: a footing unless a call cannot be repeated, and why it is not the best."""

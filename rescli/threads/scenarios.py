@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from rescli.threads.footing import Footing
     from rescli.threads.inputs import Block
     from rescli.threads.limits import Limits
     from rescli.threads.result import ThreadsResult
@@ -53,6 +54,7 @@ def check_block(
     """
     end = clock() + limits.max_time_s
     reason = ""
+    known: dict[str, Footing] = {}
     inputs: tuple[tuple[Tensor, ...], ...] = ()
     with quiet_process():
         try:
@@ -65,7 +67,7 @@ def check_block(
         now = clock()
         parts = [TIME_PARTS.get(name, 1) for name in scenarios[index:]]
         deadline = now + max(0.0, end - now) * parts[0] / sum(parts)
-        task = Task(block, inputs, scenario, limits, deadline, end, clock, say)
+        task = Task(block, inputs, scenario, limits, deadline, end, clock, say, known)
         if reason:
             yield task.result(("skip", reason), {})
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from rescli.errors import CommandLineError
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from rescli.threads.footing import Footing
     from rescli.threads.result import ThreadsResult
     from rescli.threads.task import Task
+
+
+_AT_LEAST = 4
 
 
 def run_schedules(task: Task, footing: Footing) -> ThreadsResult:
@@ -88,7 +92,14 @@ def _explored(
                 task.say(f"{task.block.name}: {task.scenario}, {where} {index} of {total}")
             yield schedule
 
-    found = explore(footing, announced(), task.out_of_time)
+    asked = itertools.count()
+
+    def out_of_time() -> bool:
+        # Of every scenario a few schedules are tried, whatever its share of the time.
+        enough = kind != "layers" or next(asked) >= _AT_LEAST
+        return task.all_out_of_time() or (enough and task.out_of_time())
+
+    found = explore(footing, announced(), out_of_time)
     return Phase(kind, footing, selection, found, max(map(len, stops)))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from rescli.threads.arrange import replicate, share
 from rescli.threads.copies import IncomparableError, NeverEndsError, in_each_mode
@@ -96,12 +97,18 @@ def _run_shared(task: Task) -> ThreadsResult:
 
 def _run_replicas(task: Task) -> ThreadsResult:
     """Try schedules on replicas, and see that what would be cut for them is the batch."""
-    found = run_schedules(task, task.footing(replicate, task.limits.threads))
+    found = run_schedules(
+        task, task.footing(replicate, task.limits.threads, anew=_has_lazy(task.block.module))
+    )
     dim = wrong_dimension(task.block.module, task.inputs[0], task.block.batch_dim)
     if dim is None or found.status == "fail":
         return found
     warning = warn_of_dimension(dim, tuple(task.inputs[0][0].shape))
     return replace(found, status="warn", detail=f"{warning}; {found.detail}")
+
+
+def _has_lazy(module: nn.Module) -> bool:
+    return any(is_lazy(parameter) for parameter in module.parameters())
 
 
 def _run_dataparallel(task: Task) -> ThreadsResult:
@@ -169,7 +176,7 @@ def _run_lazy(task: Task) -> ThreadsResult:
 
 def _run_copies(task: Task) -> ThreadsResult:
     """Let threads copy the module that others run."""
-    footing = task.footing(copy_while_running, task.limits.threads)
+    footing = task.footing(copy_while_running, task.limits.threads, anew=True)
     found = run_schedules(task, footing)
     note = refused(footing.references[1])
     return replace(found, detail=f"{found.detail}; {note}") if note else found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from rescli.threads.footing import Subject, settle_footing
+from rescli.threads.arrange import share
+from rescli.threads.footing import Subject, resettle, settle_footing
 from rescli.threads.limits import SCHEDULED
 from rescli.threads.result import ThreadsResult
 
@@ -50,6 +51,7 @@ class Task:
         end: When all of them are to end.
         clock: Seconds, as ``time.monotonic`` gives them.
         say: Told what is being done.
+        known: What an earlier scenario of this block has found out about plain calls, under ``plain``.
     """
 
     block: Block
@@ -60,6 +62,7 @@ class Task:
     end: float
     clock: Callable[[], float]
     say: Callable[[str], None]
+    known: dict[str, Footing]
 
     @property
     def spec_file(self) -> Path | None:
@@ -74,25 +77,36 @@ class Task:
         """Tell whether no scenario has any time left."""
         return self.clock() >= self.end
 
-    def footing(self, arrange: Arrangement, threads: int, *, with_points: bool = True) -> Footing:
+    def footing(
+        self, arrange: Arrangement, threads: int, *, with_points: bool = True, anew: bool = False
+    ) -> Footing:
         """Find out what each thread gets alone; only the end of all time stops that.
 
         Args:
             arrange: What the threads call.
             threads: How many there are.
             with_points: Whether layers are marked with hooks.
+            anew: Whether these jobs may want another mode of the module than plain calls do.
         """
-        return settle_footing(
-            Subject(
-                self.block.module,
-                arrange,
-                self.inputs[:threads],
-                points="layers" if with_points else "none",
-                seed=self.limits.seed,
-                patience_s=self.limits.patience_s,
-                out_of_time=self.all_out_of_time,
-            )
+        subject = Subject(
+            self.block.module,
+            arrange,
+            self.inputs[:threads],
+            points="layers" if with_points else "none",
+            seed=self.limits.seed,
+            patience_s=self.limits.patience_s,
+            out_of_time=self.all_out_of_time,
         )
+        plain = self.known.get("plain")
+        if plain is None or anew:
+            found = settle_footing(subject)
+        elif arrange is share and with_points and threads == len(plain.references):
+            return plain
+        else:
+            found = resettle(plain, subject)
+        if arrange is share and with_points:
+            self.known.setdefault("plain", found)
+        return found
 
     def result(self, verdict: Verdict, facts: Facts) -> ThreadsResult:
         """Write the result down.

@@ -283,13 +283,41 @@ def test_the_time_limit_ends_the_exploration_and_is_named() -> None:
     (found,) = check_block(
         PaperBlock(Counts()), ("shared",), replace(LAYERS, max_time_s=12), clock=lambda: float(next(ticks))
     )
-    # The clock is asked for the end and the start, four times before the right answers are known, once more
-    # before each run; the last time it says 12.
-    assert (found.status, found.runs, found.schedules) == ("pass", 6, 62)
+    # The clock is asked for the end and the start, four times before the right answers are known, before each
+    # run for the end of all time, and from the fifth run on for the scenario's own end; the last time it says 12.
+    assert (found.status, found.runs, found.schedules) == ("pass", 5, 62)
     assert found.detail.endswith(
-        "6 of 62 schedules right (2 threads, 5 points each, at most 2 preemptions); "
+        "5 of 62 schedules right (2 threads, 5 points each, at most 2 preemptions); "
         "the time was up (--max-time)"
     )
+
+
+def test_a_few_schedules_of_a_scenario_are_tried_after_its_share_of_the_time() -> None:
+    ticks = count()
+    results = check_block(
+        PaperBlock(Counts()),
+        ("replicas", "copies", "exception"),
+        replace(LAYERS, max_time_s=28),
+        clock=lambda: float(next(ticks)),
+    )
+    # Copies would have had one; what is left then is not enough to know the right answers of the last.
+    assert [(result.scenario, result.status, result.runs) for result in results] == [
+        ("replicas", "pass", 6),
+        ("copies", "pass", 4),
+        ("exception", "skip", 0),
+    ]
+
+
+def test_the_mode_that_one_scenario_has_found_is_that_of_the_next() -> None:
+    module = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)), nn.ReLU())
+    results = list(
+        check_block(PaperBlock(module), ("shared", "nested", "exception"), replace(LAYERS, schedules=12))
+    )
+    assert [result.status for result in results] == ["pass"] * 3
+    for result in results:
+        assert result.detail.endswith(
+            "in eval mode, since in its own mode the result of one call depends on the calls before it"
+        )
 
 
 def test_without_any_time_nothing_passes() -> None:

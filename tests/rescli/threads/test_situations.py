@@ -166,7 +166,7 @@ def test_an_unsettled_block_of_ours_is_sized_once() -> None:
             return out
 
     block = ResidualSequential(Record(need_projection=True), Unknown(), Apply())
-    found = check(block, "lazy", replace(ALL, schedules=30))
+    found = check(block, "lazy", replace(ALL, schedules=15))
     assert (found.status, found.wrong, found.threads) == ("pass", 0, 4)
     assert "made or sized in the first call" in found.detail
 
@@ -437,8 +437,8 @@ def test_a_slow_layer_ends_in_time_and_says_what_was_tried() -> None:
 
 @pytest.mark.parametrize("threads", [5, 8])
 def test_up_to_eight_threads_are_interleaved(threads: int) -> None:
-    found = check(KeepsMean(), "shared", replace(FEW, threads=threads))
+    found = check(KeepsMean(), "shared", replace(LAYERS, schedules=12, threads=threads))
     assert (found.status, found.threads) == ("fail", threads)
     assert found.schedule is not None
     assert replay(KeepsMean(), found.schedule).threads == threads
-    assert check(Counts(), "shared", replace(FEW, threads=threads)).status == "pass"
+    assert check(Counts(), "shared", replace(LAYERS, schedules=12, threads=threads)).status == "pass"
