@@ -68,8 +68,9 @@ def check_block(
         parts = [TIME_PARTS.get(name, 1) for name in scenarios[index:]]
         deadline = now + max(0.0, end - now) * parts[0] / sum(parts)
         task = Task(block, inputs, scenario, limits, deadline, end, clock, say, known)
-        if reason:
-            yield task.result(("skip", reason), {})
+        late = index > 0 and now >= end
+        if reason or late:
+            yield task.result(("skip", reason or "the time was up (--max-time)"), {})
             continue
         say(f"{block.name}: {scenario}")
         # Not around the yield: what is put back must be back when the caller goes on.

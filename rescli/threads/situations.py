@@ -100,8 +100,10 @@ def _run_replicas(task: Task) -> ThreadsResult:
     found = run_schedules(
         task, task.footing(replicate, task.limits.threads, anew=_has_lazy(task.block.module))
     )
+    if found.status == "fail" or task.all_out_of_time():
+        return found
     dim = wrong_dimension(task.block.module, task.inputs[0], task.block.batch_dim)
-    if dim is None or found.status == "fail":
+    if dim is None:
         return found
     warning = warn_of_dimension(dim, tuple(task.inputs[0][0].shape))
     return replace(found, status="warn", detail=f"{warning}; {found.detail}")
