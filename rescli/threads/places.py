@@ -45,7 +45,7 @@ def some_of(paths: Sequence[str], most: int) -> tuple[str, ...]:
 
     Example:
         >>> some_of(["0", "1", "2", "3", "4"], 2)
-        ('2', '4')
+        ('1', '4')
     """
     number = min(most, len(paths))
     return tuple(paths[(index + 1) * len(paths) // number - 1] for index in range(number))

@@ -6,6 +6,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+import torch
+
 from rescli.threads.job import Job
 from rescli.threads.outcome import Outcome, call
 
@@ -42,7 +44,7 @@ class Raiser(Job):
 
     def perform(self, inputs: Sequence[Tensor], between: Between | None = None) -> Outcome:
         """Give what the call after the exceptions gives, and whether the context is as before."""
-        before = _context()
+        before, randomness = _context(), torch.get_rng_state()
         for path in self._paths:
             self._own.path = path
             try:
@@ -51,6 +53,8 @@ class Raiser(Job):
                 pass
             finally:
                 self._own.path = None
+        # The calls that broke off have drawn numbers; the one that is compared draws those it would have drawn.
+        torch.set_rng_state(randomness)
         changed = [name for name, value in _context().items() if value is not before[name]]
         state = f"another {' and '.join(changed)}" if changed else AS_BEFORE
         return Outcome({CONTEXT: state, **call(self.module, inputs, between).values})
