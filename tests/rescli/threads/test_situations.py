@@ -149,6 +149,16 @@ def test_the_same_first_call_under_a_lock_passes() -> None:
     assert "cannot be followed: a thread waits" in found.detail
 
 
+def test_the_lazy_layers_of_pytorch_are_not_safe_in_their_first_call() -> None:
+    module = nn.Sequential(nn.LazyLinear(4), nn.ReLU())
+    found = check(module, "lazy", replace(FEW, schedules=150))
+    assert found.status == "fail"
+    assert "AttributeError: 'Linear' object has no attribute" in found.detail
+    with torch.no_grad():
+        module(example(3))
+    assert check(module, "shared", FEW).status == "pass"
+
+
 def test_a_block_that_makes_nothing_is_not_said_to_make_it_right() -> None:
     found = check(residual(projection=True), "lazy")
     assert (found.status, found.runs) == ("skip", 0)
@@ -442,3 +452,8 @@ def test_up_to_eight_threads_are_interleaved(threads: int) -> None:
     assert found.schedule is not None
     assert replay(KeepsMean(), found.schedule).threads == threads
     assert check(Counts(), "shared", replace(LAYERS, schedules=12, threads=threads)).status == "pass"
+
+
+def test_dropout_after_an_exception_draws_what_it_would_have_drawn() -> None:
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 4))
+    assert check(module, "exception").status == "pass"
