@@ -74,8 +74,8 @@ def _judged(layer: nn.Module) -> tuple[Writes, bool]:
     if _is_sequence(layer):
         return _judged_in_order(layer.children())
     # Where a RecurrentWrapper and torch.compile keep what they were given.
-    wrapped = layer.module if isinstance(layer, RecurrentWrapper) else layer._modules.get("_orig_mod")
-    if wrapped is not None:
+    wrapped = layer.module if isinstance(layer, RecurrentWrapper) else getattr(layer, "_orig_mod", None)
+    if isinstance(wrapped, nn.Module):
         return _judged(wrapped)
     if getattr(layer, "inplace", False) is True:
         return Writes.IN_PLACE, True

@@ -141,7 +141,10 @@ DeviceOption = Annotated[
     ),
 ]
 SeedOption = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Seed of the weights and the input values.")
+    int,
+    typer.Option(
+        "--seed", metavar="N", min=0, max=2**63 - 1, help="Seed of the weights and the input values."
+    ),
 ]
 OutputOption = Annotated[
     Path | None,

@@ -71,7 +71,10 @@ def test_the_help_of_a_command_ends_before_what_only_readers_of_the_code_want(
     ("arguments", "err"),
     [
         (("shw",), "Error: there is no command shw\nHint: did you mean show?\n"),
-        (("zzz",), "Error: there is no command zzz\nHint: one of show, lint, bench, check-threads, specs, env\n"),
+        (
+            ("zzz",),
+            "Error: there is no command zzz\nHint: one of show, lint, bench, check-threads, specs, env\n",
+        ),
         (("--zzz",), "Error: no such option: --zzz\nHint: `rescli --help` lists what can be typed\n"),
         (
             ("specs", "--format", "xml"),

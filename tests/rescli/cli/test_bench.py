@@ -336,7 +336,9 @@ def test_another_target_is_measured_on_the_same_input(
     (comparison,) = found["comparisons"]
     assert (comparison["a"], comparison["b"]) == (f"{spec}:small", f"{other}:wide")
     assert (comparison["verdict"], comparison["ratio"] > 2) == ("slower", True)
-    assert [row["warnings"] for row in found["results"]][1] == []
+    # The other block gets the input of the first, so nothing is said of another one.
+    codes = {warning["code"] for row in found["results"] for warning in row["warnings"]}
+    assert codes <= {"unsteady", "too-few-samples", "timer-noise"}  # what a busy machine does
 
 
 def test_another_target_with_another_input_is_warned_of(

@@ -404,7 +404,7 @@ class Restless(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.seen.append(x)
-        noise = torch.randn(4) + random.random() + np.random.rand()  # noqa: NPY002, S311 - the global ones
+        noise = torch.randn(4) + random.random() + np.random.rand()  # noqa: NPY002 - the global ones
         out: Tensor = self.drop(self.linear(self.norm(x.add_(1)))) + noise
         return out
 
