@@ -233,7 +233,7 @@ class Apply(nn.Module):
             return value
         if isinstance(value, LearnableAlpha):
             return value()
-        if not isinstance(value, Tensor):  # assigned after construction
+        if not (isinstance(value, Tensor) or is_proxy(value)):  # assigned after construction
             raise ConfigurationError(
                 f"{name} must be a number, a LearnableAlpha, a tensor or a Parameter, found {value!r}",
                 subject=repr(self),
