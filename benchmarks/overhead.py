@@ -168,6 +168,8 @@ def variants(operation: str, alpha: str, width: int, peer: ModuleType | None) ->
         found["peer"] = peer.ResidualSequential(
             peer.Record(), layer, peer.Apply(operation, alpha=weight(alpha, peer))
         )
+        with torch.no_grad():
+            found["peer"](torch.zeros(1, width))  # it makes its gates in the first call, whatever the mode
     return found
 
 
