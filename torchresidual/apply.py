@@ -336,12 +336,13 @@ def _coefficient_text(value: Coefficient) -> str:
 
 
 def _checked_operation(operation: str) -> str:
-    if operation not in OPERATIONS:
+    known = str(operation).lower()  # 0.1.0 took "ADD", too
+    if known not in OPERATIONS:
         meant = f"; for the name of a Record write record_name={operation!r}"
         raise ConfigurationError(
             f"operation must be one of {', '.join(OPERATIONS)}; found {operation!r}{meant}", subject="Apply"
         )
-    return operation
+    return known
 
 
 def _checked_record_name(name: str | None) -> str | None:

@@ -44,6 +44,10 @@ def test_a_recorded_tensor_may_broadcast_to_x() -> None:
             torch.testing.assert_close(block(r), expected)
 
 
+def test_an_operation_may_be_written_in_capitals() -> None:
+    assert Apply("ADD").operation == "add"
+
+
 def test_the_representation_shows_what_was_given() -> None:
     assert repr(Apply()) == "Apply(operation='add', record_name=None, alpha=1.0)"
     assert (
