@@ -120,4 +120,4 @@ def test_threads_may_share_a_shipped_spec(target: str, document: Document) -> No
         (state,) = (result for result in results if result["scenario"] == "state")
         assert "running_mean" in state["detail"]
     assert statuses == expected
-    assert {result["wrong"] for result in results} == {0}
+    assert {result["wrong"] for result in results if result["status"] == "pass"} <= {0}
