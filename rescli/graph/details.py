@@ -44,9 +44,7 @@ def detail_of(module: nn.Module) -> str:
 
 def _convolution(layer: Any) -> str:  # noqa: ANN401 - nn.Conv1d to nn.ConvTranspose3d
     parts = [f"{layer.in_channels} -> {layer.out_channels}", f"k{_sizes(layer.kernel_size)}"]
-    parts += (
-        [f"s{_sizes(layer.stride)}"] if _differs(layer.stride, 1) or _sizes(layer.kernel_size) == "1" else []
-    )
+    parts += [f"s{_sizes(layer.stride)}"] if _differs(layer.stride, 1) else []
     parts += [f"p{_sizes(layer.padding)}"] if _differs(layer.padding, 0) else []
     parts += [f"d{_sizes(layer.dilation)}"] if _differs(layer.dilation, 1) else []
     parts += [f"g{layer.groups}"] if layer.groups != 1 else []
@@ -54,9 +52,12 @@ def _convolution(layer: Any) -> str:  # noqa: ANN401 - nn.Conv1d to nn.ConvTrans
 
 
 def _pooling(layer: Any) -> str:  # noqa: ANN401 - nn.MaxPool1d to nn.AvgPool3d
-    stride = layer.stride if layer.stride is not None else layer.kernel_size
-    parts = [f"k{_sizes(layer.kernel_size)}", f"s{_sizes(stride)}"]
-    return " ".join([*parts, f"p{_sizes(layer.padding)}"] if _differs(layer.padding, 0) else parts)
+    parts = [f"k{_sizes(layer.kernel_size)}"]
+    # A pool of torch moves by its own size if nothing else is said.
+    strides = _sizes(layer.kernel_size if layer.stride is None else layer.stride)
+    parts += [f"s{strides}"] if strides != _sizes(layer.kernel_size) else []
+    parts += [f"p{_sizes(layer.padding)}"] if _differs(layer.padding, 0) else []
+    return " ".join(parts)
 
 
 def _recurrent(layer: Any) -> str:  # noqa: ANN401 - nn.LSTM, nn.GRU, nn.RNN

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from torch import Size, nn
 
 from rescli.graph.diagnostics.evidence import AlphaState, Evidence, LayoutGuess, Placement, Traits
+from rescli.graph.skips import is_layout_guessed
 from rescli.graph.structure import has_size
 from torchresidual import LearnableAlpha, ResidualSequential
 from torchresidual.bridging import bridge_between, guessed_dim
@@ -174,11 +175,9 @@ def _guesses(rows: Sequence[tuple[Execution, LayerFact]]) -> Iterator[LayoutGues
         if not isinstance(apply, Apply) or read is None or read.recorded_shape is None or execution.error:
             continue
         purpose = _needs_dim(apply)
-        if purpose is None or apply.dim is not None or apply.settled_dim is not None:
+        if purpose is None or not is_layout_guessed(apply, read.current_shape):
             continue
         recorded, current = Size(read.recorded_shape), Size(read.current_shape)
-        if len(current) < 3:  # features can only lie in one place then
-            continue
         dim = guessed_dim(current, current if purpose == "gates" else recorded)
         yield LayoutGuess(
             path=row.path,

@@ -95,6 +95,8 @@ class WeightFact:
         max: Upper bound of a LearnableAlpha, None for everything else.
         space: ``linear`` or ``log``, how a LearnableAlpha maps its parameter; None for everything else.
         shape: The shape of a tensor; None for a float or a LearnableAlpha.
+        saturation: How far a LearnableAlpha has gone, ``|tanh(raw)|``: 0 in the middle of its range, 1 where
+            no gradient is left. None for everything else, and if its value is not known.
     """
 
     value: float | None
@@ -103,6 +105,7 @@ class WeightFact:
     max: float | None
     space: Literal["linear", "log"] | None
     shape: Shape | None = None
+    saturation: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,9 @@ class InsertedFact:
         parameters: Elements of all its parameters.
         flops: Floating point operations of one run; None if they are not known.
         origin: ``inserted`` by the library, or ``given`` by the user.
+        sized: When its sizes were settled: at ``construction``, or only in the ``first-run``.
+        layout: Whether the layers around or ``dim=`` tell where features lie, ``known``, or the shapes of the run
+            had to: ``guessed``. None for what the user gave.
         parts: The modules it consists of, for gates.
     """
 
@@ -125,6 +131,8 @@ class InsertedFact:
     parameters: int
     flops: int | None
     origin: Literal["inserted", "given"]
+    sized: Literal["construction", "first-run"]
+    layout: Literal["known", "guessed"] | None
     parts: tuple[InsertedFact, ...] = ()
 
 
@@ -142,7 +150,9 @@ class EdgeFact:
         recorded_shape: Shape of the recorded tensor, before a projection.
         current_shape: Shape of the tensor that reached the Apply.
         span: How many leaf layers ran between the Record and the Apply.
-        bytes_held: Memory of the recorded tensor, held from the Record to the Apply.
+        span_flops: Floating point operations of what ran between them; None if they are not all known.
+        bytes_held: Memory of the recorded tensor, held from the Record to its last Apply.
+        held_layers: How many leaf layers ran in that time: more than ``span`` if a later Apply reads it too.
         projection: What bridges the two sizes, if anything does.
         gates: What weighs the two sides of a highway.
         dim: The dimension along which concat joins, counted from 0; None for everything else.
@@ -159,7 +169,9 @@ class EdgeFact:
     recorded_shape: Shape
     current_shape: Shape
     span: int
+    span_flops: int | None
     bytes_held: int
+    held_layers: int
     projection: InsertedFact | None
     gates: InsertedFact | None
     dim: int | None
@@ -239,6 +251,7 @@ class BlockGraph:
         buffers: Elements of all buffers, each counted once.
         flops: Floating point operations of one forward pass, two for a multiply-add: the part that is counted.
         uncounted: Paths of the modules whose operations are not, or not all, in ``flops``.
+        peak_bytes_held: Memory of the recorded tensors at the moment at which most of it is held at once.
         layers: The executions, in order.
         edges: The skips, in the order of their Applies.
         diagnostics: What is wrong or worth knowing.
@@ -256,6 +269,7 @@ class BlockGraph:
     buffers: int
     flops: int
     uncounted: tuple[str, ...]
+    peak_bytes_held: int
     layers: tuple[LayerFact, ...]
     edges: tuple[EdgeFact, ...]
     diagnostics: tuple[Diagnostic, ...]

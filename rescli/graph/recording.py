@@ -35,6 +35,7 @@ class Read:
         recorded_shape: Shape of that tensor, before a projection; None if there is none.
         current_shape: Shape of the tensor that reached the Apply.
         bytes_held: Memory of the recorded tensor.
+        memory: What tells this memory from all other that is in use at the same time.
         is_current: Whether the tensor that reached the Apply is that very tensor.
     """
 
@@ -43,6 +44,7 @@ class Read:
     recorded_shape: Shape | None
     current_shape: Shape
     bytes_held: int = 0
+    memory: int = 0
     is_current: bool = False
 
 
@@ -257,8 +259,21 @@ def _what_is_read(module: Apply, args: tuple[Any, ...]) -> Read:
         return Read(recorded.record, recorded.name, None, current_shape)
     held = tensor.numel() * tensor.element_size()
     return Read(
-        recorded.record, recorded.name, tuple(tensor.shape), current_shape, held, is_current=tensor is current
+        recorded.record,
+        recorded.name,
+        tuple(tensor.shape),
+        current_shape,
+        held,
+        _memory_of(tensor),
+        is_current=tensor is current,
     )
+
+
+def _memory_of(tensor: Tensor) -> int:
+    try:
+        return tensor.untyped_storage()._cdata  # noqa: SLF001 - also there on meta, which has no addresses
+    except NotImplementedError:  # sparse tensors consist of several
+        return id(tensor)
 
 
 def _came_from(error: BaseException | None, cause: BaseException | None) -> bool:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
 from rescli.graph.details import detail_of, type_name
+from rescli.graph.held import Hold
 from rescli.graph.model import EdgeFact, InsertedFact, WeightFact
 from rescli.graph.structure import has_size
 from torchresidual import LearnableAlpha
 from torchresidual.core import Apply
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rescli.graph.model import LayerFact
+    from rescli.graph.model import LayerFact, Shape
     from rescli.graph.recording import Execution
 
 # concat and highway put the recorded tensor in as it is.
@@ -33,43 +36,76 @@ def edges_of(
         originals: The user's own module for each module of the copy: values are read there, as a copy on the
             meta device has none.
     """
-    latest: dict[int, LayerFact] = {}
-    # Leaf layers that ran before each row.
-    layers_before: list[int] = []
-    layers = 0
+    joined = list(_joined_rows(rows))
+    last_reader = dict(joined)  # Applies come in order: the last one of a Record stays
+    layers, flops, unknown = _before([row for _, row in rows])
     edges = []
+    for record, apply in joined:
+        execution, row = rows[apply]
+        module, read = execution.module, execution.read
+        # Only an Apply reads, and only what it has read is joined.
+        assert isinstance(module, Apply)  # noqa: S101
+        assert read is not None  # noqa: S101
+        assert read.recorded_shape is not None  # noqa: S101
+        is_counted = unknown[apply] == unknown[record + 1]
+        edges.append(
+            EdgeFact(
+                record=read.name,
+                record_path=rows[record][1].path,
+                apply_path=row.path,
+                operation=module.operation,
+                **_weights(module, originals),
+                recorded_shape=read.recorded_shape,
+                current_shape=read.current_shape,
+                span=layers[apply] - layers[record],
+                span_flops=flops[apply] - flops[record + 1] if is_counted else None,
+                bytes_held=read.bytes_held,
+                held_layers=layers[last_reader[record]] - layers[record],
+                projection=_projection(execution, row.path, originals),
+                gates=_gates(execution, row.path, originals),
+                dim=_joined_dim(execution) if module.operation == "concat" else None,
+                record_index=record,
+                apply_index=apply,
+            )
+        )
+    return tuple(edges)
+
+
+def _joined_rows(rows: Sequence[tuple[Execution, LayerFact]]) -> Iterator[tuple[int, int]]:
+    """Find the row of the Record for each row of an Apply that has read one."""
+    latest: dict[int, int] = {}
     for execution, row in rows:
-        layers_before.append(layers)
-        layers += row.kind == "layer"
         if row.kind == "record":
-            latest[id(execution.module)] = row
+            latest[id(execution.module)] = row.index
         read = execution.read
         if read is None or read.record is None or read.recorded_shape is None or row.failed:
             continue
         record = latest.get(id(read.record))
-        if record is None:
-            # The Record ran inside something that has no row; there is nothing to draw an arc from.
-            continue
-        assert isinstance(execution.module, Apply)  # noqa: S101 - nothing else reads
-        edges.append(
-            EdgeFact(
-                record=read.name,
-                record_path=record.path,
-                apply_path=row.path,
-                operation=execution.module.operation,
-                **_weights(execution.module, originals),
-                recorded_shape=read.recorded_shape,
-                current_shape=read.current_shape,
-                span=layers_before[row.index] - layers_before[record.index],
-                bytes_held=read.bytes_held,
-                projection=_projection(execution, row.path),
-                gates=_gates(execution, row.path),
-                dim=_joined_dim(execution) if execution.module.operation == "concat" else None,
-                record_index=record.index,
-                apply_index=row.index,
-            )
-        )
-    return tuple(edges)
+        # A Record that ran inside something that has no row leaves nothing to draw an arc from.
+        if record is not None:
+            yield record, row.index
+
+
+def _before(rows: Sequence[LayerFact]) -> tuple[list[int], list[int], list[int]]:
+    """Sum up what ran before each row: leaf layers, their operations, and rows whose operations are not known."""
+    return (
+        list(accumulate((row.kind == "layer" for row in rows), initial=0)),
+        list(accumulate((row.flops or 0 for row in rows), initial=0)),
+        list(accumulate((row.flops is None for row in rows), initial=0)),
+    )
+
+
+def holds_of(rows: Sequence[tuple[Execution, LayerFact]], edges: Iterable[EdgeFact]) -> Iterator[Hold]:
+    """Say from which row to which each recorded tensor is kept.
+
+    Args:
+        rows: The executions that have a row, with that row, in order.
+        edges: Their skips.
+    """
+    for edge in edges:
+        read = rows[edge.apply_index][0].read
+        if read is not None:
+            yield Hold(edge.record_index, edge.apply_index, edge.bytes_held, read.memory)
 
 
 def _weights(apply: Apply, originals: Mapping[int, nn.Module]) -> dict[str, WeightFact | None]:
@@ -92,7 +128,7 @@ def weight_fact(weight: object) -> WeightFact | None:
 
     Example:
         >>> weight_fact(0.5)
-        WeightFact(value=0.5, learnable=False, min=None, max=None, space=None, shape=None)
+        WeightFact(value=0.5, learnable=False, min=None, max=None, space=None, shape=None, saturation=None)
     """
     if isinstance(weight, LearnableAlpha):
         # The module's own bounds, not the buffers: fp32 turns 0.1 into 0.10000000149, and meta has no values.
@@ -100,7 +136,8 @@ def weight_fact(weight: object) -> WeightFact | None:
         with torch.no_grad():
             value = None if weight.param.is_meta else _short(float(weight()))
         space: Literal["linear", "log"] = "log" if weight.use_log_space else "linear"
-        return WeightFact(value, weight.param.requires_grad, low, high, space)
+        saturation = None if value is None else _short(weight.saturation)
+        return WeightFact(value, weight.param.requires_grad, low, high, space, saturation=saturation)
     if isinstance(weight, Tensor):
         learnable = isinstance(weight, nn.Parameter) and weight.requires_grad
         return WeightFact(_common_value(weight), learnable, None, None, None, tuple(weight.shape))
@@ -128,23 +165,61 @@ def _joined_dim(execution: Execution) -> int | None:
     return grown[0] if len(grown) == 1 else None
 
 
-def _projection(execution: Execution, path: str) -> InsertedFact | None:
+def is_layout_guessed(apply: Apply, current_shape: Shape) -> bool:
+    """Say whether only the shapes of the run tell where the features of an Apply lie.
+
+    Args:
+        apply: The Apply; of interest where it joins along them, or has a projection or gates.
+        current_shape: Shape of the tensor that reached it.
+    """
+    # With fewer than three dimensions there is one place for them.
+    return apply.dim is None and apply.settled_dim is None and len(current_shape) >= 3
+
+
+def _projection(execution: Execution, path: str, originals: Mapping[int, nn.Module]) -> InsertedFact | None:
     layer = getattr(execution.module, "projection_layer", None)
     if layer is None:
         return None
-    given = bool(getattr(execution.module, "projection_given", False))
-    return _inserted(execution, layer, f"{path}.projection_layer", is_given=given)
+    facts = _Insertion.of(execution, originals, "projection_layer")
+    return _inserted(execution, layer, f"{path}.projection_layer", facts)
 
 
-def _gates(execution: Execution, path: str) -> InsertedFact | None:
+def _gates(execution: Execution, path: str, originals: Mapping[int, nn.Module]) -> InsertedFact | None:
     layer = getattr(execution.module, "gate_layer", None)
-    return None if layer is None else _inserted(execution, layer, f"{path}.gate_layer", is_given=False)
+    if layer is None:
+        return None
+    return _inserted(
+        execution, layer, f"{path}.gate_layer", _Insertion.of(execution, originals, "gate_layer")
+    )
 
 
-def _inserted(execution: Execution, layer: nn.Module, path: str, *, is_given: bool) -> InsertedFact:
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """How a projection or gates came to be: the same for all their parts."""
+
+    origin: Literal["inserted", "given"]
+    sized: Literal["construction", "first-run"]
+    layout: Literal["known", "guessed"] | None
+
+    @classmethod
+    def of(cls, execution: Execution, originals: Mapping[int, nn.Module], name: str) -> _Insertion:
+        apply, read = execution.module, execution.read
+        assert isinstance(apply, Apply)  # noqa: S101 - nothing else carries them
+        # The copy has run by now; the user's own has its sizes only if construction could tell them.
+        own = getattr(originals.get(id(apply), apply), name, None)
+        is_sized = own is not None and all(has_size(each) for each in own.parameters())
+        is_given = name == "projection_layer" and apply.projection_given
+        is_guessed = is_layout_guessed(apply, read.current_shape if read else ())
+        return cls(
+            origin="given" if is_given else "inserted",
+            sized="construction" if is_sized else "first-run",
+            layout=None if is_given else "guessed" if is_guessed else "known",
+        )
+
+
+def _inserted(execution: Execution, layer: nn.Module, path: str, facts: _Insertion) -> InsertedFact:
     parts = tuple(
-        _inserted(execution, child, f"{path}.{name}", is_given=is_given)
-        for name, child in layer.named_children()
+        _inserted(execution, child, f"{path}.{name}", facts) for name, child in layer.named_children()
     )
     account = execution.inner.get(id(layer))
     own = None if account is None else account.flops
@@ -156,7 +231,9 @@ def _inserted(execution: Execution, layer: nn.Module, path: str, *, is_given: bo
         detail=detail_of(layer) or _joined(parts),
         parameters=sum(each.numel() for each in layer.parameters() if has_size(each)),
         flops=None if account is not None and account.has_holes else flops,
-        origin="given" if is_given else "inserted",
+        origin=facts.origin,
+        sized=facts.sized,
+        layout=facts.layout,
         parts=parts,
     )
 

@@ -13,10 +13,11 @@ from rescli.graph.details import type_name
 from rescli.graph.diagnose import diagnose
 from rescli.graph.diagnostics.rule import Finding
 from rescli.graph.gather import gather
+from rescli.graph.held import peak_bytes
 from rescli.graph.model import BlockGraph, Failure, InputFact, TensorFact
 from rescli.graph.recording import record_run
 from rescli.graph.rows import rows_of
-from rescli.graph.skips import edges_of
+from rescli.graph.skips import edges_of, holds_of
 from rescli.graph.structure import dtype_name, has_size, map_tensors
 from torchresidual.errors import ResidualError
 
@@ -135,6 +136,7 @@ def trace_with_error(
         buffers=sum(_sizes(block.module.named_buffers()).values()),
         flops=sum(account.flops for account in accounts),
         uncounted=_uncounted(recording),
+        peak_bytes_held=peak_bytes(holds_of(rows, edges)),
         layers=layers,
         edges=edges,
         diagnostics=diagnose(evidence),

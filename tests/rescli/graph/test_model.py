@@ -22,6 +22,7 @@ def empty(flops: int) -> BlockGraph:
         buffers=0,
         flops=flops,
         uncounted=(),
+        peak_bytes_held=0,
         layers=(),
         edges=(),
         diagnostics=(),

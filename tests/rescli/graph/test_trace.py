@@ -110,7 +110,7 @@ def test_the_skip_says_what_it_joins_and_what_it_holds() -> None:
     assert (edge.span, edge.bytes_held) == (1, 8 * 64 * 4)
     assert edge.alpha == edge.scale == WeightFact(1.0, learnable=False, min=None, max=None, space=None)
     assert edge.projection == InsertedFact(
-        "2.projection_layer", "Linear", "64 -> 32", 2_080, 32_768, "inserted"
+        "2.projection_layer", "Linear", "64 -> 32", 2_080, 32_768, "inserted", "construction", "known"
     )
     assert edge.gates is None
 
@@ -149,9 +149,9 @@ def test_concat_says_along_which_dimension_it_joined() -> None:
     ("alpha", "fact"),
     [
         (0.25, WeightFact(0.25, learnable=False, min=None, max=None, space=None)),
-        (LearnableAlpha(0.5), WeightFact(0.5, learnable=True, min=0.0, max=1.0, space="linear")),
-        (LearnableAlpha(0.3, 0.1, 0.9), WeightFact(0.3, learnable=True, min=0.1, max=0.9, space="linear")),
-        (LearnableAlpha(0.01, 1e-4, 1.0), WeightFact(0.01, learnable=True, min=1e-4, max=1.0, space="log")),
+        (LearnableAlpha(0.5), WeightFact(0.5, True, 0.0, 1.0, "linear", saturation=0.0)),
+        (LearnableAlpha(0.3, 0.1, 0.9), WeightFact(0.3, True, 0.1, 0.9, "linear", saturation=0.5)),
+        (LearnableAlpha(0.01, 1e-4, 1.0), WeightFact(0.01, True, 1e-4, 1.0, "log", saturation=0.0)),
         (nn.Parameter(torch.zeros(1)), WeightFact(0.0, True, None, None, None, (1,))),
         (torch.tensor([1.0, 2.0]), WeightFact(None, False, None, None, None, (2,))),
     ],
@@ -547,3 +547,85 @@ def test_a_large_block_that_needs_data_runs_on_the_cpu_and_says_so(monkeypatch: 
     ]
     monkeypatch.setattr(trace_module, "suitable_device", lambda *_: "cpu")
     assert look(block, torch.zeros(2, 8)).diagnostics == ()
+
+
+def test_a_skip_says_what_it_leads_around_and_how_long_it_holds_its_tensor() -> None:
+    block = ResidualSequential(
+        Record(name="a"),
+        nn.Linear(4, 4),
+        Apply(record_name="a"),
+        Record(name="b"),
+        nn.Linear(4, 8),
+        nn.Linear(8, 4),
+        Apply(record_name="b"),
+        Apply(record_name="a"),
+    )
+    graph = look(block, torch.zeros(2, 4))
+    assert [(edge.span, edge.span_flops, edge.held_layers) for edge in graph.edges] == [
+        (1, 2 * 2 * 4 * 4, 3),
+        (2, 2 * 2 * 2 * 4 * 8, 2),
+        (3, 2 * 2 * (4 * 4 + 2 * 4 * 8), 3),
+    ]
+    # a (32 bytes) and b together, while the layers of b run.
+    assert graph.peak_bytes_held == 2 * 32
+
+
+def test_what_a_projection_on_the_way_takes_belongs_to_the_span_of_the_outer_skip() -> None:
+    inner = ResidualSequential(Record(True), nn.Linear(4, 8), Apply())
+    graph = look(
+        ResidualSequential(Record(name="a"), inner, nn.Linear(8, 4), Apply(record_name="a")),
+        torch.zeros(2, 4),
+    )
+    assert [edge.span_flops for edge in graph.edges] == [128, 3 * 128]
+
+
+def test_a_span_with_operations_that_are_not_counted_has_no_sum() -> None:
+    block = ResidualSequential(
+        Record(), nn.Linear(8, 8), Layer(lambda x, _w: torch.fft.rfft(x).real), nn.Linear(5, 8), Apply()
+    )
+    (edge,) = look(block, torch.zeros(2, 8)).edges
+    assert (edge.span, edge.span_flops) == (3, None)
+
+
+def test_two_records_of_one_tensor_hold_it_once() -> None:
+    block = ResidualSequential(
+        Record(name="a"), Record(name="b"), nn.Linear(4, 4), Apply(record_name="a"), Apply(record_name="b")
+    )
+    for device in ("cpu", "meta"):
+        assert look(block, torch.zeros(2, 4), device=device).peak_bytes_held == 32
+
+
+def test_a_projection_behind_a_layer_of_the_users_own_is_sized_in_the_first_run() -> None:
+    block = ResidualSequential(Record(True), Layer(lambda x, w: x @ w[:, :5]), Apply())
+    (edge,) = look(block, torch.zeros(2, 8)).edges
+    assert edge.projection is not None
+    assert (edge.projection.sized, edge.projection.layout) == ("first-run", "known")
+    block.materialize(torch.zeros(2, 8))
+    (edge,) = look(block, torch.zeros(2, 8)).edges
+    assert edge.projection is not None
+    assert edge.projection.sized == "construction"
+
+
+def test_a_projection_whose_dimension_only_the_shapes_tell_is_guessed() -> None:
+    def block(dim: int | None) -> nn.Module:
+        return ResidualSequential(Record(True), Layer(lambda x, w: x @ w[:, :5]), Apply(dim=dim))
+
+    for dim, layout in ((None, "guessed"), (-1, "known")):
+        (edge,) = look(block(dim), torch.zeros(2, 3, 8)).edges
+        assert edge.projection is not None
+        assert (edge.projection.layout, edge.projection.origin) == (layout, "inserted")
+
+
+def test_of_a_given_projection_nobody_asks_where_features_lie() -> None:
+    module, inputs = blocks.basic_block()
+    (edge,) = look(module, *inputs).edges
+    assert edge.projection is not None
+    assert (edge.projection.sized, edge.projection.layout) == ("construction", None)
+
+
+def test_an_alpha_at_its_bound_is_told_as_saturated() -> None:
+    block = ResidualSequential(Record(), nn.Linear(2, 2), Apply(alpha=LearnableAlpha(1.0)))
+    (edge,) = look(block, torch.zeros(3, 2)).edges
+    assert edge.alpha is not None
+    assert edge.alpha.saturation is not None
+    assert 0.99 < edge.alpha.saturation < 1

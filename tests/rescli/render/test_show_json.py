@@ -53,6 +53,8 @@ def test_a_projection_is_written_with_its_price() -> None:
         "parameters": 8320,
         "flops": 131072,
         "origin": "inserted",
+        "sized": "construction",
+        "layout": "known",
         "parts": [],
     }
     assert edge["recorded_shape"] == [8, 64]
@@ -63,6 +65,7 @@ def test_a_projection_is_written_with_its_price() -> None:
         "max": None,
         "space": None,
         "shape": None,
+        "saturation": None,
     }
 
 
@@ -80,6 +83,7 @@ def test_a_learned_alpha_is_written_with_its_bounds() -> None:
         "max": 1.0,
         "space": "linear",
         "shape": None,
+        "saturation": 0.4,
     }
 
 
