@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from torch import Size, nn
 
 from rescli.graph.diagnostics.evidence import AlphaState, Evidence, LayoutGuess, Placement, Traits
-from rescli.graph.skips import is_layout_guessed
+from rescli.graph.inserted import is_layout_guessed
 from rescli.graph.structure import has_size
 from torchresidual import LearnableAlpha, ResidualSequential
 from torchresidual.bridging import bridge_between, guessed_dim

@@ -271,9 +271,10 @@ def _what_is_read(module: Apply, args: tuple[Any, ...]) -> Read:
 
 def _memory_of(tensor: Tensor) -> int:
     try:
-        return tensor.untyped_storage()._cdata  # noqa: SLF001 - also there on meta, which has no addresses
+        memory: int = tensor.untyped_storage()._cdata  # noqa: SLF001 - also there on meta, which has no addresses
     except NotImplementedError:  # sparse tensors consist of several
         return id(tensor)
+    return memory
 
 
 def _came_from(error: BaseException | None, cause: BaseException | None) -> bool:

@@ -1,17 +1,16 @@
-"""The skips of a run as facts: what joins Record and Apply, what weighs them, and what bridges their sizes."""
+"""The skips of a run as facts: what joins Record and Apply, what weighs them, and what they lead around."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
-from rescli.graph.details import detail_of, type_name
 from rescli.graph.held import Hold
-from rescli.graph.model import EdgeFact, InsertedFact, WeightFact
+from rescli.graph.inserted import gates_of, projection_of
+from rescli.graph.model import EdgeFact, WeightFact
 from rescli.graph.structure import has_size
 from torchresidual import LearnableAlpha
 from torchresidual.core import Apply
@@ -19,7 +18,7 @@ from torchresidual.core import Apply
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rescli.graph.model import LayerFact, Shape
+    from rescli.graph.model import LayerFact
     from rescli.graph.recording import Execution
 
 # concat and highway put the recorded tensor in as it is.
@@ -61,8 +60,8 @@ def edges_of(
                 span_flops=flops[apply] - flops[record + 1] if is_counted else None,
                 bytes_held=read.bytes_held,
                 held_layers=layers[last_reader[record]] - layers[record],
-                projection=_projection(execution, row.path, originals),
-                gates=_gates(execution, row.path, originals),
+                projection=projection_of(execution, row.path, originals),
+                gates=gates_of(execution, row.path, originals),
                 dim=_joined_dim(execution) if module.operation == "concat" else None,
                 record_index=record,
                 apply_index=apply,
@@ -163,88 +162,3 @@ def _joined_dim(execution: Execution) -> int | None:
     before, after = (execution.read.current_shape if execution.read else ()), execution.output_shape or ()
     grown = [dim for dim, (old, new) in enumerate(zip(before, after, strict=False)) if old != new]
     return grown[0] if len(grown) == 1 else None
-
-
-def is_layout_guessed(apply: Apply, current_shape: Shape) -> bool:
-    """Say whether only the shapes of the run tell where the features of an Apply lie.
-
-    Args:
-        apply: The Apply; of interest where it joins along them, or has a projection or gates.
-        current_shape: Shape of the tensor that reached it.
-    """
-    # With fewer than three dimensions there is one place for them.
-    return apply.dim is None and apply.settled_dim is None and len(current_shape) >= 3
-
-
-def _projection(execution: Execution, path: str, originals: Mapping[int, nn.Module]) -> InsertedFact | None:
-    layer = getattr(execution.module, "projection_layer", None)
-    if layer is None:
-        return None
-    facts = _Insertion.of(execution, originals, "projection_layer")
-    return _inserted(execution, layer, f"{path}.projection_layer", facts)
-
-
-def _gates(execution: Execution, path: str, originals: Mapping[int, nn.Module]) -> InsertedFact | None:
-    layer = getattr(execution.module, "gate_layer", None)
-    if layer is None:
-        return None
-    return _inserted(
-        execution, layer, f"{path}.gate_layer", _Insertion.of(execution, originals, "gate_layer")
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Insertion:
-    """How a projection or gates came to be: the same for all their parts."""
-
-    origin: Literal["inserted", "given"]
-    sized: Literal["construction", "first-run"]
-    layout: Literal["known", "guessed"] | None
-
-    @classmethod
-    def of(cls, execution: Execution, originals: Mapping[int, nn.Module], name: str) -> _Insertion:
-        apply, read = execution.module, execution.read
-        assert isinstance(apply, Apply)  # noqa: S101 - nothing else carries them
-        # The copy has run by now; the user's own has its sizes only if construction could tell them.
-        own = getattr(originals.get(id(apply), apply), name, None)
-        is_sized = own is not None and all(has_size(each) for each in own.parameters())
-        is_given = name == "projection_layer" and apply.projection_given
-        is_guessed = is_layout_guessed(apply, read.current_shape if read else ())
-        return cls(
-            origin="given" if is_given else "inserted",
-            sized="construction" if is_sized else "first-run",
-            layout=None if is_given else "guessed" if is_guessed else "known",
-        )
-
-
-def _inserted(execution: Execution, layer: nn.Module, path: str, facts: _Insertion) -> InsertedFact:
-    parts = tuple(
-        _inserted(execution, child, f"{path}.{name}", facts) for name, child in layer.named_children()
-    )
-    account = execution.inner.get(id(layer))
-    own = None if account is None else account.flops
-    # A container that was not called itself took what its parts took.
-    flops = own if own is not None or not parts else _sum_known(parts)
-    return InsertedFact(
-        path=path,
-        type=type_name(layer),
-        detail=detail_of(layer) or _joined(parts),
-        parameters=sum(each.numel() for each in layer.parameters() if has_size(each)),
-        flops=None if account is not None and account.has_holes else flops,
-        origin=facts.origin,
-        sized=facts.sized,
-        layout=facts.layout,
-        parts=parts,
-    )
-
-
-def _joined(parts: Sequence[InsertedFact]) -> str:
-    labels = [f"{part.type} {part.detail}".strip() for part in parts]
-    if len(labels) > 1 and len(set(labels)) == 1:
-        return f"{len(labels)} x {labels[0]}"
-    return " + ".join(labels)
-
-
-def _sum_known(parts: Sequence[InsertedFact]) -> int | None:
-    known = [part.flops for part in parts if part.flops is not None]
-    return sum(known) if len(known) == len(parts) else None
