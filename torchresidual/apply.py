@@ -31,7 +31,7 @@ from torchresidual.tracing import is_proxy
 Coefficient = float | LearnableAlpha | Tensor
 
 # What plans are made from; once an Apply is built, setting one of these makes them out of date.
-_PLANNED = frozenset({"alpha", "scale", "projection_layer", "forward"})
+_PLANNED = frozenset({"alpha", "scale", "projection_layer", "gate_layer", "dim", "settled_dim", "forward"})
 
 
 class Apply(nn.Module):
@@ -201,8 +201,7 @@ class Apply(nn.Module):
         """
         if isinstance(x, PackedSequence) or isinstance(r, PackedSequence):
             return self._combine_packed(x, r, need_projection)
-        traced = is_proxy(x)  # shapes are not known then, and nothing can be checked
-        if not (traced or (isinstance(x, Tensor) and isinstance(r, Tensor))):
+        if not (is_proxy(x) or (isinstance(x, Tensor) and isinstance(r, Tensor))):
             raise ShapeError(
                 f"needs tensors on both ends of the skip, found {type(r).__name__} at the Record and "
                 f"{type(x).__name__} here",
@@ -214,6 +213,21 @@ class Apply(nn.Module):
         recorded = r
         if need_projection or self.projection_layer is not None:
             r = bridged(self, x, r)
+        return self.operate(x, r, recorded, need_projection)
+
+    def operate(self, x: Tensor, r: Tensor, recorded: Tensor, need_projection: bool) -> Tensor:
+        """Return the result of the operation on tensors that scale and projection have been through.
+
+        Args:
+            x: The current tensor, scaled.
+            r: The recorded one after its projection.
+            recorded: The recorded one, for messages.
+            need_projection: Whether the Record allows a projection.
+
+        Raises:
+            ShapeError: If the two cannot be combined.
+        """
+        traced = is_proxy(x)  # shapes are not known then, and nothing can be checked
         operation = OPERATIONS[self._operation]
         if operation.joins:
             return self._joined(x, r)

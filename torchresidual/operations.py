@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Weight = float | int | Tensor
-_ONE = torch.ones((), device="cpu")
+ONE = torch.ones((), device="cpu")
 
 
 def add(x: Tensor, r: Tensor, a: Weight) -> Tensor:
@@ -60,7 +60,7 @@ def multiply(x: Tensor, r: Tensor, a: Weight) -> Tensor:
     """
     if isinstance(a, float) and r.is_floating_point():
         # Two kernels instead of three.
-        return x * (r + 1 if a == 1.0 else torch.add(_ONE, r, alpha=a))
+        return x * (r + 1 if a == 1.0 else torch.add(ONE, r, alpha=a))
     return x * (1 + a * r)
 
 

@@ -119,20 +119,8 @@ class FreeRead:
 
 # The attributes of layers that can be told to write in place, each with what it was told.
 Switches = list[tuple[dict[str, Any], bool]]
-
-
-class Do(IntEnum):
-    """What one instruction of a program does to the current tensor."""
-
-    CALL = 0  # the layer
-    ADD = 1  # x + r
-    WEIGH = 2  # an operation with a number as alpha
-    LEARN = 3  # an operation with a LearnableAlpha
-    COMBINE = 4  # whatever the Apply does
-
-
-# Where x is saved beforehand; what to do; with what; where r lies; alpha; the step, for errors and what it lets go of.
-Instruction = tuple[tuple[int, ...], Do, Any, int, float, Step]
+# Nested containers, each with the children that it had.
+Containers = list[tuple[nn.Sequential, tuple[nn.Module, ...]]]
 
 
 @dataclass(slots=True)
@@ -153,8 +141,6 @@ class Plan:
         hooks: The dictionaries of hooks of all Records, Applies and nested containers, and torch's global ones;
             while all are empty nobody watches. One that never is empty stands for a Record or Apply of a class with
             a ``forward`` of its own, which must be called.
-        program: What to do in blocks of the commonest kind, where nothing but layers, Records and Applies follow one
-            another; None for other blocks.
         sized: Whether an Apply, here or in a nested block, wants to know sizes or the feature dimension.
         guarded: The Records, by ``id``, whose tensor a layer may write into while it is still needed.
         epoch: The count of edits when the plan was made.
@@ -167,11 +153,10 @@ class Plan:
     edges: list[Edge] = field(default_factory=list)
     free: list[FreeRead] = field(default_factory=list)
     publishes: bool = False
-    containers: list[tuple[nn.Sequential, tuple[nn.Module, ...]]] = field(default_factory=list)
+    containers: Containers = field(default_factory=list)
     switches: Switches = field(default_factory=list)
     hooks: tuple[Mapping[int, Any], ...] = ()
     guarded: set[int] = field(default_factory=set)
-    program: tuple[Instruction, ...] | None = None
     sized: bool = False
     epoch: int = 0
 
@@ -315,47 +300,23 @@ def make_plan(block: nn.Sequential) -> Plan:
         if isinstance(module, nn.Sequential) and not isinstance(module, Scope)
     ]
     plan.publishes |= bool(plan.free)
-    markers = {id(step.module): step.module for step in plan.steps if step.call in _WATCHED}.values()
-    plan.hooks = (*_global_hooks(), *(hooks for marker in markers for hooks in hooks_of(marker)))
-    if any(_is_overridden(marker) for marker in markers):
+    markers = {id(step.module): step.module for step in plan.steps if step.call in _WATCHED}
+    alphas = (module.alpha for module in markers.values() if isinstance(module, Apply))
+    watched = [*markers.values(), *(alpha for alpha in alphas if isinstance(alpha, LearnableAlpha))]
+    plan.hooks = (*_global_hooks(), *(hooks for module in watched for hooks in hooks_of(module)))
+    if any(_is_overridden(module) for module in watched):
         plan.hooks = ({0: "always"}, *plan.hooks)
-    plan.program = _program(plan)
     return plan
 
 
-def _program(plan: Plan) -> tuple[Instruction, ...] | None:
-    """Write a plan down without anything that need not be asked again at each call."""
-    if (
-        plan.publishes
-        or plan.containers
-        or plan.switches
-        or any(step.call not in (Call.RECORD, Call.LAYER, Call.APPLY) for step in plan.steps)
-    ):
-        return None
-    program: list[Instruction] = []
-    saves: list[int] = []
-    for step in plan.steps:
-        if step.call is Call.RECORD:
-            saves.extend([step.place] if step.kept else [])
-            continue
-        do, target, alpha = Do.CALL, step.module, 0.0
-        if isinstance(step.module, Apply):
-            do, target, alpha = _instruction(step.module)
-        program.append((tuple(saves), do, target, step.place, alpha, step))
-        saves.clear()
-    return tuple(program)
+def are_outdated(containers: Containers) -> bool:
+    """Say whether a nested container has other children than when a plan was made."""
+    return any(children != tuple(container._modules.values()) for container, children in containers)
 
 
-def _instruction(apply: Apply) -> tuple[Do, Any, float]:
-    """Return how an Apply is done; setting its alpha, scale or layers makes a new plan."""
-    alpha, weighted = apply.alpha, OPERATIONS[apply.operation].weighted
-    is_plain = apply.__dict__.get("scale") == 1.0 and apply.projection_layer is None
-    if is_plain and weighted is not None:
-        if type(alpha) is float:
-            return (Do.ADD if apply.operation == "add" and alpha == 1.0 else Do.WEIGH), weighted, alpha
-        if isinstance(alpha, LearnableAlpha):
-            return Do.LEARN, (weighted, alpha), 0.0
-    return Do.COMBINE, apply, 0.0
+def are_switched(switches: Switches) -> bool:
+    """Say whether a layer was told since to write in place, or no longer to."""
+    return any(attributes.get("inplace", was) is not was for attributes, was in switches)
 
 
 def _is_overridden(marker: nn.Module) -> bool:

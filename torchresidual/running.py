@@ -12,14 +12,14 @@ from torchresidual.errors import ConfigurationError, InPlaceError, StructureErro
 from torchresidual.frame import Frame, _context, current_frame
 from torchresidual.inplace import Writes
 from torchresidual.memory import copied, shares_memory, version_of
-from torchresidual.plan import Call, Do
+from torchresidual.plan import Call
 from torchresidual.tracing import is_proxy
 from torchresidual.wrappers import split_extras
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchresidual.plan import Instruction, Plan, Step
+    from torchresidual.plan import Plan, Step
     from torchresidual.sequential import ResidualSequential
 
 Arguments = dict[str, dict[str, Any]]
@@ -27,56 +27,6 @@ Arguments = dict[str, dict[str, Any]]
 # Looked up once: a member of an enum costs more than the comparison, and there is one per layer and call.
 _LAYER, _GUARDED, _ATTENTION, _RECORD = Call.LAYER, Call.GUARDED, Call.ATTENTION, Call.RECORD
 _APPLY, _SEARCH, _ENTER = Call.APPLY, Call.SEARCH, Call.ENTER
-_CALL, _ADD, _LEARN, _COMBINE = Do.CALL, Do.ADD, Do.LEARN, Do.COMBINE
-
-
-def run_program(  # noqa: C901 - one branch a kind of instruction: a function each would cost a call
-    block: ResidualSequential, program: tuple[Instruction, ...], places: int, x: Any
-) -> Any:
-    """Run a block of the commonest kind: layers, Records and Applies one after the other, and nobody watches.
-
-    Args:
-        block: Whose forward this is.
-        program: The program of its plan.
-        places: How many tensors it saves.
-        x: The input.
-
-    Returns:
-        The output, or ``(output, extras)`` if there are any.
-    """
-    values: list[Any] = [None] * places
-    extras: list[Any] = []
-    step: Step | None = None
-    outer_block = getattr(_context, "current_sequential", None)
-    _context.current_sequential = block
-    try:
-        for saves, do, target, place, alpha, step in program:
-            for save in saves:
-                values[save] = x
-            if do is _CALL:
-                x = target(x)
-                if type(x) is not Tensor:
-                    x = split_extras(x, extras)
-                continue
-            r = values[place]
-            if do is _COMBINE or type(x) is not Tensor or type(r) is not Tensor or x.shape != r.shape:
-                x = step.module.combine(x, r, step.projects)  # type: ignore[operator]
-            elif do is _ADD and r.is_floating_point():
-                x = x + r
-            elif do is _LEARN:
-                x = target[0](x, r, target[1]())
-            else:
-                x = target(x, r, alpha)
-            del r
-            if step.releases:
-                values[place] = None
-    except Exception as error:
-        if step is not None:
-            complete(error, block.plan, step, block)
-        raise
-    finally:
-        _context.current_sequential = outer_block
-    return (x, extras) if extras else x
 
 
 def run(block: ResidualSequential, plan: Plan, x: Any) -> Any:  # noqa: C901, PLR0912 - one branch a kind of step: a function each would cost a call for every layer
@@ -181,7 +131,7 @@ def _run_rare(step: Step, plan: Plan, values: list[Any], x: Any, extras: list[An
     if step.call is _SEARCH:
         return step.module(x)
     if step.call is _GUARDED:
-        x = call_guarded(step, plan, values, current_frame(), x, {})
+        x = call_guarded(step, live_values(step, plan, values, current_frame()), x, {})
     elif step.call is _ATTENTION:
         x = _call_attention(step, x, {})
     # Inside a nested container a tuple goes on whole, as in any nn.Sequential; at its end it is taken apart.
@@ -193,7 +143,7 @@ def _call_watched(
 ) -> Any:
     """Call what stands at a step as a module, so that its hooks run."""
     if step.call is _GUARDED:
-        return call_guarded(step, plan, values, frame, x, arguments)
+        return call_guarded(step, live_values(step, plan, values, frame), x, arguments)
     if step.call is _ENTER:
         return step.module(_shielded(step, plan, values, frame, x))
     if step.call not in (_RECORD, _APPLY, _SEARCH):
@@ -212,7 +162,7 @@ def _shielded(enter: Step, plan: Plan, values: list[Any], frame: Frame, x: Any) 
     for step in steps[position : enter.end]:
         if step.call is _ATTENTION:
             _refuse_attention(step)
-        if step.call is _GUARDED and _must_copy(step, _live_values(step, plan, values, frame), x):
+        if step.call is _GUARDED and _must_copy(step, live_values(step, plan, values, frame), x):
             return copied(x)
     return x
 
@@ -267,7 +217,7 @@ def _refuse_attention(step: Step) -> NoReturn:
     raise error
 
 
-def _live_values(step: Step, plan: Plan, values: list[Any], frame: Frame | None) -> list[tuple[str, Any]]:
+def live_values(step: Step, plan: Plan, values: list[Any], frame: Frame | None) -> list[tuple[str, Any]]:
     """Return the recorded tensors, with their names, that are still needed while a step runs."""
     live = [(plan.places[place].name, values[place]) for place in step.live if values[place] is not None]
     if plan.publishes and frame is not None:
@@ -282,23 +232,39 @@ def _must_copy(step: Step, live: list[tuple[str, Any]], x: Any) -> bool:
     return any((in_place or version_of(value) is None) and shares_memory(x, value) for _, value in live)
 
 
-def call_guarded(
-    step: Step, plan: Plan, values: list[Any], frame: Frame | None, x: Any, arguments: Arguments
-) -> Any:
-    """Call a layer that may write into its input, so that no recorded tensor changes."""
-    live = _live_values(step, plan, values, frame)
+def call_guarded(step: Step, live: list[tuple[str, Any]], x: Any, arguments: Arguments) -> Any:
+    """Call a layer that may write into its input, so that no recorded tensor changes.
+
+    Args:
+        step: Where the layer stands.
+        live: The recorded tensors that are still needed, with their names.
+        x: The current tensor.
+        arguments: Keyword arguments of direct children.
+
+    Raises:
+        InPlaceError: If the layer changed one of them.
+    """
     if _must_copy(step, live, x):
         x = copied(x)
     versions = [version_of(value) for _, value in live]
     output = call_layer(step, x, arguments)
     for version, (name, value) in zip(versions, live, strict=True):
         if version_of(value) != version:
-            raise InPlaceError(
-                f"it changed the tensor recorded as {name!r} in place; let it make a new tensor "
-                "(x = x + 1, not x += 1)",
-                subject=type(step.module).__name__,
-            )
+            refuse_written_over(step, name)
     return output
+
+
+def unshared(x: Any, live: tuple[Any, ...]) -> Any:
+    """Return what a layer may write into: x, or a copy where it shares memory with a recorded tensor."""
+    return copied(x) if any(shares_memory(x, value) for value in live) else x
+
+
+def refuse_written_over(step: Step, name: str) -> NoReturn:
+    """Say that the layer at a step changed a recorded tensor."""
+    raise InPlaceError(
+        f"it changed the tensor recorded as {name!r} in place; let it make a new tensor (x = x + 1, not x += 1)",
+        subject=type(step.module).__name__,
+    )
 
 
 def _arguments_of(plan: Plan, hidden: Any, module_kwargs: Mapping[str, Mapping[str, Any]]) -> Arguments:

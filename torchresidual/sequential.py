@@ -12,13 +12,14 @@ from torch.compiler import is_dynamo_compiling
 from torchresidual.apply import Apply
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context, current_frame
-from torchresidual.plan import Plan, Scope, hooks_of, make_plan
+from torchresidual.plan import Plan, Scope, are_outdated, are_switched, hooks_of, make_plan
 from torchresidual.projection import Unsettled
 from torchresidual.record import Record
-from torchresidual.running import run, run_program, run_watched
+from torchresidual.running import run, run_watched
 from torchresidual.sizing import size_block
 from torchresidual.traced import run_traced
 from torchresidual.tracing import is_proxy
+from torchresidual.written import write_forward
 
 if TYPE_CHECKING:
     from collections import OrderedDict
@@ -27,33 +28,23 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from torchresidual.frame import Frame
-    from torchresidual.plan import Edge, Instruction, Switches
+    from torchresidual.plan import Edge
+    from torchresidual.written import Written
 
 
 class _PlanCache:
     """Holds a block's plan beside its own state: what is derived is neither saved, copied nor replicated."""
 
-    __slots__ = ("lane", "plan", "unsettled")
+    __slots__ = ("plan", "unsettled", "written")
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
-        # What a call of a block of the commonest kind looks at, together: one attribute instead of many.
-        self.lane: tuple[int, tuple[nn.Module, ...], Any, Switches, tuple[Instruction, ...], int] | None = (
-            None
-        )
+        self.written: Written | None = None  # the forward by that plan, as if written by hand
         self.unsettled = False  # whether a further layer may tell a size that is wanted
-
-    def keep(self, plan: Plan) -> None:
-        """Keep a plan that was made anew."""
-        self.plan = plan
-        self.lane = None
-        if plan.program is not None:
-            size = len(plan.places)
-            self.lane = (plan.epoch, plan.children, plan.hooks, plan.switches, plan.program, size)
 
     def forget(self) -> None:
         """Let the next call make a plan."""
-        self.plan = self.lane = None
+        self.plan = self.written = None
 
 
 class ResidualSequential(Scope):
@@ -127,27 +118,23 @@ class ResidualSequential(Scope):
             first item of a tuple goes on, the others are extras, in order.
         """
         if hidden is None and not module_kwargs:
-            lane = self._plan_cache.lane
-            if lane is not None:  # the commonest kind of block: one look at what may have changed
-                epoch, children, hooks, switches, program, places = lane
-                if (
-                    epoch == EDITS.count
-                    and children == tuple(self._modules.values())
-                    and not any(hooks)
-                    and not is_dynamo_compiling()
-                    and not (switches and _are_switched(switches))
-                ):
-                    return run_program(self, program, places, x)
-            plan = self.plan
-            if not any(plan.hooks):
-                if is_dynamo_compiling():
-                    # Behind a graph break an inner block is traced on its own, and finds the outer frame like in eager.
-                    return run_traced(self, plan, x, current_frame() if plan.free else None)
-                return run(self, plan, x)
-        plan = self.plan
+            written = self._plan_cache.written
+            if written is not None and not is_dynamo_compiling():
+                return written(self, x)
+            return self.run_planned(x)
         if is_proxy(hidden):  # torch.fx hands over something for every argument there is
             return self(x)
-        return run_watched(self, plan, x, hidden, module_kwargs)
+        return run_watched(self, self.plan, x, hidden, module_kwargs)
+
+    def run_planned(self, x: Any) -> Any:
+        """Run the block by its plan, which is made anew if it is out of date."""
+        plan = self.plan
+        if any(plan.hooks):
+            return run_watched(self, plan, x, None, {})
+        if is_dynamo_compiling():
+            # Behind a graph break an inner block is traced on its own, and finds the outer frame like in eager.
+            return run_traced(self, plan, x, current_frame() if plan.free else None)
+        return run(self, plan, x)
 
     def materialize(self, example: Any, **kwargs: Any) -> Self:
         """Settle every projection and gate whose sizes were not known at construction.
@@ -190,6 +177,8 @@ class ResidualSequential(Scope):
                         buffer._version != version
                     ):  # writing would count as a change to a graph that has saved it
                         buffer.copy_(value)
+        bump()
+        self.plan  # noqa: B018 - made now, before anything traces: with every size known, more can be written down
         return self
 
     @property
@@ -220,16 +209,15 @@ class ResidualSequential(Scope):
             or plan.children != tuple(self._modules.values())
             or ((plan.containers or plan.switches) and self._is_outdated(plan))
         ):
-            plan = make_plan(self)
-            self._plan_cache.keep(plan)
+            plan = self._plan_cache.plan = make_plan(self)
+            # A replica lives for one call, and compilers follow the plan.
+            once = getattr(self, "_is_replica", False) or is_dynamo_compiling()
+            self._plan_cache.written = None if once else write_forward(plan, self._modules)
         return plan
 
     def _is_outdated(self, plan: Plan) -> bool:
         """Say whether something was edited that the block did not see."""
-        for container, children in plan.containers:
-            if children != tuple(container._modules.values()):
-                return True
-        return _are_switched(plan.switches)
+        return are_outdated(plan.containers) or are_switched(plan.switches)
 
     def edges(self) -> tuple[Edge, ...]:
         """Return the skips that the structure shows, those of nested blocks included, in order of their Applies.
@@ -383,11 +371,6 @@ class ResidualSequential(Scope):
         # A plan that came along would run the original's layers.
         replica._plan_cache = _PlanCache()
         return replica  # type: ignore[no-any-return]
-
-
-def _are_switched(switches: Switches) -> bool:
-    """Say whether a layer was told since to write in place, or no longer to."""
-    return any(attributes.get("inplace", was) is not was for attributes, was in switches)
 
 
 class _OneEdit:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torchresidual.frame import Frame, _context
 from torchresidual.plan import Call, Scope, direct_markers
-from torchresidual.running import call_guarded, call_layer
+from torchresidual.running import call_guarded, call_layer, live_values
 from torchresidual.wrappers import split_extras
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _call(step: Step, plan: Plan, values: list[Any], x: Any, frame: Frame) -> An
         return module.run_inside(x, frame)
     if not plan.publishes or not any(True for _ in direct_markers(module)):
         return (
-            call_guarded(step, plan, values, frame, x, {})
+            call_guarded(step, live_values(step, plan, values, frame), x, {})
             if step.call is Call.GUARDED
             else call_layer(step, x, {})
         )
