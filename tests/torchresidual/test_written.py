@@ -170,7 +170,7 @@ def test_the_source_reads_like_a_forward_written_by_hand() -> None:
     assert "steps" in code.co_freevars
 
 
-def _project(apply: nn.Module) -> None:
+def _project(apply: Any) -> None:
     apply.projection_given = True
     apply.projection_layer = Doubles()
 
