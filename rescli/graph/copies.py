@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from rescli.errors import SpecError
+from rescli.graph.module_copier import ModuleCopier
 from rescli.graph.structure import has_size, tensors_in
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class BlockCopy:
 
     Args:
         module: The copy, in evaluation mode.
-        tensors: All tensors that were copied, those that modules keep as plain attributes included.
+        tensors: All tensors that were copied and are no parameters: buffers, and what modules keep as plain attributes.
         originals: The user's own module for each module of the copy, by the identity of the latter.
     """
 
@@ -81,8 +82,8 @@ def copy_block(module: nn.Module, device: Device) -> BlockCopy:
     """
     transfer = _Transfer(torch.device(device))
     try:
-        with torch.no_grad(), transfer:
-            twin = _deepcopy(module)
+        with torch.no_grad():
+            twin = _twin(module, transfer)
     except Exception as error:
         raise SpecError(
             f"the block cannot be copied, and it is never run itself: {type(error).__name__}: {error}",
@@ -92,7 +93,7 @@ def copy_block(module: nn.Module, device: Device) -> BlockCopy:
     twin.eval()
     pairs = list(zip(twin.modules(), module.modules(), strict=False))
     originals = {id(mine): yours for mine, yours in pairs if type(mine) is type(yours)}
-    tensors = [*transfer.copies, *twin.parameters(), *twin.buffers()]
+    tensors = [*transfer.copies, *twin.buffers()]
     return BlockCopy(module=twin, tensors=tuple(tensors), originals=originals)
 
 
@@ -148,14 +149,14 @@ class _Transfer(TorchFunctionMode):
         if name == "__deepcopy__":
             return self._copy(*args)
         if name == "clone":  # how a Parameter copies its data
-            return self._move(args[0])
+            return self.move(args[0])
         return func(*args, **(kwargs or {}))
 
     def _copy(self, tensor: Tensor, memo: dict[int, Any]) -> Tensor:
         if id(tensor) in memo:
             known: Tensor = memo[id(tensor)]
             return known
-        twin = self._move(tensor)
+        twin = self.move(tensor)
         # deepcopy itself refuses tensors that are results of a computation; their copy is no result.
         if tensor.is_leaf and tensor.requires_grad:
             twin.requires_grad_()
@@ -163,7 +164,8 @@ class _Transfer(TorchFunctionMode):
         twin.__dict__.update(copy.deepcopy(tensor.__dict__, memo))
         return twin
 
-    def _move(self, tensor: Tensor) -> Tensor:
+    def move(self, tensor: Tensor) -> Tensor:
+        """Copy the values of a tensor to the device, or only its size to meta."""
         if self._device.type == "meta":
             twin = torch.empty_like(tensor.detach(), device=self._device)
         else:
@@ -172,12 +174,16 @@ class _Transfer(TorchFunctionMode):
         return twin
 
 
-def _deepcopy(module: nn.Module) -> nn.Module:
+def _twin(module: nn.Module, transfer: _Transfer) -> nn.Module:
+    def copied(memo: dict[int, Any]) -> nn.Module:
+        twin: nn.Module = ModuleCopier(memo, transfer.move, lambda: transfer).copy(module)
+        return twin
+
     try:
-        return copy.deepcopy(module)
+        return copied({})
     except TypeError:
         # What Python says of locks, generators, open files: look for them and share them.
-        return copy.deepcopy(module, _uncopyable_parts(module))
+        return copied(_uncopyable_parts(module))
 
 
 def _uncopyable_parts(module: nn.Module) -> dict[int, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import weakref
 from dataclasses import dataclass
@@ -17,6 +16,10 @@ from rescli.graph.structure import tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+
+# vmap has no public question for this.
+_is_inside_vmap: Callable[[Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor  # noqa: SLF001
 
 
 @dataclass(slots=True)
@@ -73,7 +76,9 @@ class FlopMeter(TorchFunctionMode):
         """
         for tensor in tensors_in(value):
             # A parameter is never a result; one without a size may get its memory during the run.
-            if isinstance(tensor, nn.Parameter):
+            # The type first: what torch does to answer isinstance takes longer than a small layer.
+            kind = type(tensor)
+            if kind is nn.Parameter or (kind is not Tensor and isinstance(tensor, nn.Parameter)):
                 continue
             known = self._known.get(id(tensor))
             if known is None or known() is not tensor:
@@ -99,9 +104,10 @@ class FlopMeter(TorchFunctionMode):
             self.learn(args[0].unbind(0))
         if name != "__get__":
             self.check(args)
-            self.check(kwargs)
+            if kwargs:
+                self.check(kwargs)
             self._charge(name, Call(args, kwargs, out), is_ours=is_ours)
-        self.learn(tensors_in(out))
+        self.learn((out,) if isinstance(out, Tensor) else tensors_in(out))
         return out
 
     def _charge(self, name: str, call: Call, *, is_ours: bool) -> None:
@@ -142,7 +148,4 @@ def _without_underscore(name: str) -> str:
 
 def _shape_is_not_all(tensor: Tensor) -> bool:
     """Say whether the shape hides part of the work: under vmap, and of sparse and nested tensors."""
-    with contextlib.suppress(AttributeError):
-        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # noqa: SLF001 - vmap has no public question
-            return True
-    return tensor.layout != torch.strided
+    return tensor.layout != torch.strided or _is_inside_vmap(tensor)

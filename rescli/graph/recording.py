@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +20,12 @@ from torchresidual.core import Apply, ResidualSequential, recorded_for
 from torchresidual.errors import InPlaceError, ResidualError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rescli.graph.copies import BlockCopy
     from rescli.graph.model import Shape
+
+Arguments = ParamSpec("Arguments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,17 @@ def without_compiling() -> contextlib.AbstractContextManager[object]:
     return stance
 
 
+def _unseen(hook: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """Keep what a hook asks of tensors from the meter: that would take longer than the layers do."""
+
+    @functools.wraps(hook)
+    def quiet(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - there is no public name for it
+            hook(*args, **kwargs)
+
+    return quiet
+
+
 class _Recorder:
     """The hooks, and the stack of what is running."""
 
@@ -177,6 +191,7 @@ class _Recorder:
         path = ".".join(part for part in (outermost.path, block.error.path) if part)
         return next((each for each in reversed(self.executions) if each.path == path), block)
 
+    @_unseen
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         handled = sys.exc_info()[1]
         parent = self._running[-1] if self._running else None
@@ -200,6 +215,7 @@ class _Recorder:
         self._running.append(execution)
         self._meter.account = execution.account
 
+    @_unseen
     def _leave(self, module: nn.Module, args: tuple[Any, ...], output: object) -> None:  # noqa: ARG002 - torch's signature
         execution = self._running.pop()
         error = sys.exc_info()[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # An output of hundreds of tensors is told by its first ones and their number.
 _SHOWN_ITEMS = 6
+# To ask whether something is a Mapping takes long, and most arguments are one of these.
+_ATOMS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size})
 
 
 def tensors_in(value: object) -> Iterator[Tensor]:
@@ -26,11 +29,16 @@ def tensors_in(value: object) -> Iterator[Tensor]:
     """
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from tensors_in(item)
+    elif type(value) in _ATOMS:
+        return
     elif isinstance(value, list | tuple | set | frozenset):
         for item in value:
+            if isinstance(item, Tensor):  # the commonest case, without a generator of its own
+                yield item
+            else:
+                yield from tensors_in(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
             yield from tensors_in(item)
 
 
@@ -96,6 +104,7 @@ def describe(value: object) -> str:
     return type(value).__name__
 
 
+@functools.lru_cache(maxsize=1024)
 def describe_shape(shape: tuple[int, ...]) -> str:
     """Write a shape as ``(8, 64)``; the shape of one dimension as ``(8,)``.
 
