@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 # What our pictures are drawn with; a stream that cannot encode them gets the ASCII twin.
-_DRAWN_WITH = "●○◆─│╭╮╰╯┼←→×µ"
+_DRAWN_WITH = "●○▾✗◆◇◈⬖⬗─│╭╮╰╯┼┤←→×≥µ"
 _PIPE_WIDTH = 80
 _CLEAR_LINE = "\r\x1b[K"
 # Whether the last thing on stderr is a progress line; threads of a benchmark may write it.
@@ -128,19 +128,19 @@ def write_result(text: str, output: Path | None) -> None:
         write_file(output, text)
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all, and never half.
 
     Args:
         path: Where to. A link is followed; a device or a pipe is written to as it is.
-        text: What to write, in UTF-8.
+        content: What to write; text in UTF-8.
 
     Raises:
         FileError: The file cannot be written; what stood there before still does.
     """
     check_writable(path)
     try:
-        _replace(path, text)
+        _replace(path, content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -165,16 +165,16 @@ def check_writable(path: Path) -> None:
         raise FileError(f"cannot write {path}: no file can be made in the folder {folder}")
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: bytes) -> None:
     path = path.resolve()
     mode = path.stat().st_mode if path.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content)
         return
     # Beside the target, because a rename is atomic within one file system only.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_bytes(content)
         if mode is not None:
             unfinished.chmod(stat.S_IMODE(mode))
         unfinished.replace(path)

@@ -10,6 +10,7 @@ from torch import Size, nn
 
 from rescli.graph.diagnostics.evidence import AlphaState, Evidence, LayoutGuess, Placement, Traits
 from rescli.graph.inserted import is_layout_guessed
+from rescli.graph.model import SATURATED_FROM
 from rescli.graph.structure import has_size
 from torchresidual import LearnableAlpha, ResidualSequential
 from torchresidual.bridging import bridge_between, guessed_dim
@@ -32,8 +33,6 @@ _DROPPING_CLASS = re.compile(r"drop_?(path|block|connect|layer)|stochastic_?dept
 _SHUFFLES = (nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle)
 _DROP_RATES = ("p", "drop_prob", "drop_rate")
 _WITHOUT_ALPHA = frozenset({"concat", "highway"})
-# From here on a LearnableAlpha counts as saturated.
-_SATURATED = 0.99
 
 
 def gather(
@@ -156,8 +155,8 @@ def _alphas(module: nn.Module) -> Iterator[AlphaState]:
             parameter=f"{path}.param" if path else "param",
             value=float(alpha) if is_known else None,
             tanh=alpha.saturation if is_known else None,
-            free_from=_value_at(-_SATURATED, low, high, log=alpha.use_log_space),
-            free_to=_value_at(_SATURATED, low, high, log=alpha.use_log_space),
+            free_from=_value_at(-SATURATED_FROM, low, high, log=alpha.use_log_space),
+            free_to=_value_at(SATURATED_FROM, low, high, log=alpha.use_log_space),
         )
 
 

@@ -22,6 +22,8 @@ Origin = Literal["option", "spec", "inferred"]
 LayerKind = Literal["record", "apply", "layer", "block"]
 Severity = Literal["error", "warning", "note"]
 Shape = tuple[int, ...]
+# The ``|tanh(raw)|`` of a LearnableAlpha from which on it counts as saturated.
+SATURATED_FROM = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,11 @@ class WeightFact:
     space: Literal["linear", "log"] | None
     shape: Shape | None = None
     saturation: float | None = None
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether less than 2% of the largest gradient is left, so that it hardly learns."""
+        return self.saturation is not None and self.saturation > SATURATED_FROM
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +249,7 @@ class BlockGraph:
 
     Args:
         name: The variable or function that gave it.
-        target: Where it comes from, as ``spec.py:name``.
+        target: Where it comes from, as ``spec.py:name``; empty for a module that Python handed over.
         type: Name of its class.
         inputs: What it was run on.
         outputs: The tensors it gave, nested ones included; empty if it did not get that far.

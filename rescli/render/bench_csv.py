@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PLAIN = (
     "name", "target", "variant", "device", "parallel", "dtype", "autocast_dtype", "compiled", "channels_last",
-    "batch_size",
+    "batch_size", "workers",
 )  # fmt: skip
 _MEASURED = (
     "throughput_per_s", "first_call_s", "compile_s", "peak_memory_bytes", "retained_bytes", "flops", "flops_per_s",
@@ -57,6 +57,7 @@ def _record(line: Line) -> Mapping[str, object]:
         **{name: _cell(getattr(row, name)) for name in _MEASURED},
         **_compared("versus", line.versus),
         **_compared("baseline", line.baseline),
+        **_scaled(line.scaling),
         "warnings": " ".join(warning.code for warning in row.warnings),
     }
 
@@ -68,6 +69,16 @@ def _compared(kind: str, found: Comparison | None) -> dict[str, object]:
         f"{kind}_ci95_low": _cell(interval[0] if interval else None),
         f"{kind}_ci95_high": _cell(interval[1] if interval else None),
         f"{kind}_verdict": found.verdict if found else "",
+    }
+
+
+def _scaled(found: Comparison | None) -> dict[str, object]:
+    interval = found.ci95 if found else None
+    return {
+        "speed_up": _cell(found.ratio if found else None),
+        "speed_up_ci95_low": _cell(interval[0] if interval else None),
+        "speed_up_ci95_high": _cell(interval[1] if interval else None),
+        "efficiency": _cell(found.efficiency if found else None),
     }
 
 

@@ -24,11 +24,13 @@ class Line:
         row: The row.
         versus: How it compares with the block, if it is another variant and was compared.
         baseline: How it compares with a saved run.
+        scaling: How it compares with one device in one process, if it is the block that is spread over several.
     """
 
     row: PassResult
     versus: Comparison | None = None
     baseline: Comparison | None = None
+    scaling: Comparison | None = None
 
 
 def groups_of(result: BenchResult) -> Iterator[list[Line]]:
@@ -59,15 +61,22 @@ def _lines(rows: list[PassResult], comparisons: Sequence[Comparison]) -> list[Li
     # Stable: within a pass the block stands first.
     ordered = sorted(rows, key=lambda row: PASSES.index(row.pass_name))
     return [
-        Line(row, _comparison("versus", row, comparisons), _comparison("baseline", row, comparisons))
+        Line(
+            row,
+            _comparison("versus", row, comparisons),
+            _comparison("baseline", row, comparisons),
+            _comparison("scaling", row, comparisons),
+        )
         for row in ordered
     ]
 
 
 def _comparison(kind: str, row: PassResult, comparisons: Sequence[Comparison]) -> Comparison | None:
     for one in comparisons:
+        # What is spread over devices is the a of its comparison, and everywhere else a row is the b.
+        variant = "block" if kind == "scaling" else one.variant
         if (
-            (one.kind, one.variant, one.pass_name, one.dtype, one.device)
+            (one.kind, variant, one.pass_name, one.dtype, one.device)
             == (kind, row.variant, row.pass_name, row.dtype, row.device)
             and row.target in (one.a, one.b)
             and one.batch_size == row.batch_size
@@ -83,7 +92,7 @@ def how(row: PassResult) -> str:
         row: Any row; those of a group ran alike.
     """
     facts = [
-        row.device if row.parallel == "none" else f"DataParallel on {row.device}",
+        _where(row),
         row.dtype,
         *([f"autocast {row.autocast_dtype}"] if row.autocast_dtype else []),
         *(["compiled"] if row.compiled else []),
@@ -91,6 +100,12 @@ def how(row: PassResult) -> str:
         f"batch {row.batch_size:,}",
     ]
     return ", ".join(facts)
+
+
+def _where(row: PassResult) -> str:
+    if row.parallel == "ddp":
+        return f"DDP in {row.workers} process{'' if row.workers == 1 else 'es'} on {row.device}"
+    return f"DataParallel on {row.device}" if row.parallel == "dp" else row.device
 
 
 def median_text(row: PassResult, dash: str, *, ascii_only: bool = False) -> str:
@@ -134,9 +149,24 @@ def ratio_text(found: Comparison, dash: str) -> str:
         found: A comparison.
         dash: What stands between the ends of an interval.
     """
+    return f"{_ratio(found, dash)} {found.verdict}"
+
+
+def scaling_text(found: Comparison, dash: str) -> str:
+    """Write a speed-up with its interval, and the share of it that each device could have given: ``1.820 (...), 91%``.
+
+    Args:
+        found: A comparison with one device.
+        dash: What stands between the ends of an interval.
+    """
+    efficiency = "" if found.efficiency is None else f", {found.efficiency:.0%}"
+    return f"{_ratio(found, dash)}{efficiency}"
+
+
+def _ratio(found: Comparison, dash: str) -> str:
     decimals = max(0, 4 - len(str(int(found.ratio))))
     interval = ""
     if found.ci95 is not None:
         low, high = found.ci95
         interval = f" ({low:.{decimals}f}{dash}{high:.{decimals}f})"
-    return f"{found.ratio:.{decimals}f}{interval} {found.verdict}"
+    return f"{found.ratio:.{decimals}f}{interval}"

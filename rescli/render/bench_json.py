@@ -39,6 +39,7 @@ def _row(row: PassResult) -> dict[str, object]:
         "parallel": row.parallel,
         "dtype": row.dtype,
         "batch_size": row.batch_size,
+        "workers": row.workers,
         "pass": row.pass_name,
         "autocast_dtype": row.autocast_dtype,
         "compiled": row.compiled,
@@ -81,6 +82,8 @@ def _comparison(found: Comparison) -> dict[str, object]:
         "margin": found.margin,
         "paired": found.paired,
         "pairs": found.pairs,
+        "workers": found.workers,
+        "efficiency": found.efficiency,
     }
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rescli.render.bench_groups import groups_of, how, interval_text, median_text, ratio_text
+from rescli.render.bench_groups import (
+    groups_of,
+    how,
+    interval_text,
+    median_text,
+    ratio_text,
+    scaling_text,
+)
 from rescli.render.bench_warnings import said_once
 from rescli.units import format_bytes
 
@@ -64,6 +71,10 @@ def _columns(group: list[Line]) -> dict[str, list[str]]:
     ):
         if any(found):
             columns[title] = [ratio_text(one, _DASH) if one else "" for one in found]
+    if any(line.scaling for line in group):
+        columns["speed-up, efficiency"] = [
+            scaling_text(line.scaling, _DASH) if line.scaling else "" for line in group
+        ]
     columns["items/s"] = [f"{row.throughput_per_s:,.0f}" if row.throughput_per_s else _DASH for row in rows]
     if any(row.peak_memory_bytes is not None for row in rows):
         columns["peak memory"] = [_bytes(row.peak_memory_bytes) for row in rows]

@@ -6,7 +6,14 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rescli.render.bench_groups import groups_of, how, interval_text, median_text, ratio_text
+from rescli.render.bench_groups import (
+    groups_of,
+    how,
+    interval_text,
+    median_text,
+    ratio_text,
+    scaling_text,
+)
 from rescli.render.bench_warnings import said_once
 from rescli.units import format_bytes, format_count, format_flops, format_seconds
 
@@ -141,6 +148,10 @@ def _columns(lines: list[Line], style: Style) -> list[_Column]:
         columns.append(_Column(f"{times} block", lambda line: _ratio(line.versus, style), left=True))
     if any(line.baseline for line in lines):
         columns.append(_Column(f"{times} baseline", lambda line: _ratio(line.baseline, style), left=True))
+    if any(line.scaling for line in lines):
+        columns.append(
+            _Column("speed-up, efficiency", lambda line: _speed_up(line.scaling, style), left=True)
+        )
     columns.append(_Column("items/s", lambda line: _throughput(line.row, style), keep=6))
     if any(row.flops_per_s is not None for row in rows):
         columns.append(_Column("FLOP/s", lambda line: _flop_rate(line.row, style), keep=3))
@@ -205,6 +216,10 @@ def _bytes(count: int | None, style: Style) -> str:
 
 def _ratio(found: Comparison | None, style: Style) -> str:
     return "" if found is None else ratio_text(found, style.dash)
+
+
+def _speed_up(found: Comparison | None, style: Style) -> str:
+    return "" if found is None else scaling_text(found, style.dash)
 
 
 def distribution(samples: Sequence[float], ascii_only: bool = False) -> str:

@@ -171,6 +171,13 @@ def _other_inputs(facts: Mapping[str, str | int | float]) -> Sentence:
     )
 
 
+def _uncounted(facts: Mapping[str, str | int | float]) -> Sentence:
+    return Sentence(
+        f"FLOP/s are not known: {facts['reason']}",
+        "rescli show has the counted part, and a longer --max-time leaves time to count",
+    )
+
+
 def _seconds(facts: Mapping[str, str | int | float], name: str) -> str:
     return format_seconds(float(facts[name]))
 
@@ -189,4 +196,5 @@ _SENTENCES: Mapping[str, Callable[[Mapping[str, str | int | float]], Sentence]] 
     "one-device": _one_device,
     "no-channels": _no_channels,
     "other-inputs": _other_inputs,
+    "uncounted": _uncounted,
 }

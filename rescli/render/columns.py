@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rescli.render.style import wrapped
+from rescli.render.style import visible, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GAP = "  "
+# Nothing before the combining marks, and none of our own arrows and shapes, is wider or narrower than one column.
+_UNUSUAL = re.compile("[\u0300-\u1fff\u2e80-\U0010ffff]")
+_WIDE = frozenset("WF")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,11 @@ class Layout:
     columns: tuple[Column, ...]
     widths: tuple[int, ...]
 
+    @property
+    def width(self) -> int:
+        """The width of a whole row, with the gaps."""
+        return sum(self.widths) + len(GAP) * (len(self.widths) - 1)
+
     def lines(self, cells: Sequence[str]) -> list[list[str]]:
         """Break one row into lines of padded cells.
 
@@ -47,7 +57,9 @@ class Layout:
             cells: The texts, one for each column.
         """
         broken = [
-            [cell.replace("\u00a0", " ")] if len(cell) <= width else wrapped(cell, width, _indent(cell))
+            [cell.replace("\u00a0", " ")]
+            if columns_of(cell) <= width
+            else wrapped(cell, width, _indent(cell))
             for cell, width in zip(cells, self.widths, strict=True)
         ]
         height = max(map(len, broken))
@@ -69,13 +81,15 @@ def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
         width: What the whole row may take, with the gaps. A table that cannot get that narrow stays wider.
     """
     widths = [
-        max([len(column.title), *(len(row[place]) for row in rows)]) for place, column in enumerate(columns)
+        max([len(column.title), *(columns_of(row[place]) for row in rows)])
+        for place, column in enumerate(columns)
     ]
     excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
     turns = sorted((column.yields, place) for place, column in enumerate(columns) if column.yields)
     for _, place in turns:
         if excess > 0:
-            narrow = max([len(columns[place].title), *(_longest_piece(row[place]) for row in rows)])
+            title = max(map(len, columns[place].title.split()))
+            narrow = max([title, *(_longest_piece(row[place]) for row in rows)])
             given = max(min(excess, widths[place] - narrow), 0)
             widths[place] -= given
             excess -= given
@@ -93,13 +107,34 @@ def table(
         width: What a line may take.
         indent: What stands before each line.
     """
-    layout = lay_out(columns, rows, width - len(indent))
+    shown = [[visible(cell) for cell in row] for row in rows]
+    layout = lay_out(columns, shown, width - len(indent))
     titles = [column.title for column in columns]
-    return [(indent + GAP.join(line)).rstrip() for cells in (titles, *rows) for line in layout.lines(cells)]
+    return [(indent + GAP.join(line)).rstrip() for cells in (titles, *shown) for line in layout.lines(cells)]
+
+
+def columns_of(text: str) -> int:
+    """Count the columns that a text takes on a terminal.
+
+    Args:
+        text: One line without escape sequences.
+
+    Example:
+        >>> columns_of("skip"), columns_of("跳过")
+        (4, 4)
+    """
+    if text.isascii() or not _UNUSUAL.search(text):
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(mark) else 2 if unicodedata.east_asian_width(mark) in _WIDE else 1
+        for mark in text
+    )
 
 
 def _padded(text: str, width: int, column: Column) -> str:
-    return text.rjust(width) if column.is_number else text.ljust(width)
+    # str.ljust counts characters; what is written in Chinese takes two columns each.
+    space = " " * (width - columns_of(text))
+    return space + text if column.is_number else text + space
 
 
 def _indent(cell: str) -> str:
@@ -109,4 +144,4 @@ def _indent(cell: str) -> str:
 
 def _longest_piece(cell: str) -> int:
     pieces = cell.split(" ")
-    return len(_indent(cell)) + max(map(len, pieces))
+    return len(_indent(cell)) + max(map(columns_of, pieces))

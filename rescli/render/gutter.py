@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Node = Literal["record", "apply", "layer", "block", "failed"]
+Node = Literal["record", "add", "concat", "multiply", "gated", "highway", "layer", "block", "failed"]
 
 # Above this many lanes, the empty column between lanes is left out.
 _ROOMY_LANES = 8
@@ -50,7 +50,17 @@ class Charset:
 
 
 UNICODE = Charset(
-    nodes={"record": "●", "apply": "◆", "layer": "○", "block": "▾", "failed": "✗"},
+    nodes={
+        "record": "●",
+        "layer": "○",
+        "block": "▾",
+        "failed": "✗",
+        "add": "◆",
+        "concat": "◇",
+        "multiply": "◈",
+        "gated": "⬖",
+        "highway": "⬗",
+    },
     across="─",
     down="│",
     crossing="┼",
@@ -59,7 +69,17 @@ UNICODE = Charset(
     arrives="╯",
 )
 ASCII = Charset(
-    nodes={"record": "*", "apply": "#", "layer": "o", "block": "v", "failed": "x"},
+    nodes={
+        "record": "*",
+        "layer": "o",
+        "block": "v",
+        "failed": "x",
+        "add": "#",
+        "concat": "&",
+        "multiply": "%",
+        "gated": "~",
+        "highway": "=",
+    },
     across="-",
     down="|",
     crossing="+",
@@ -123,7 +143,7 @@ def draw_gutter(nodes: Sequence[Node], edges: Iterable[tuple[int, int]], charset
         charset: What to draw with.
 
     Example:
-        >>> picture = draw_gutter(["record", "layer", "apply"], [(0, 2)], UNICODE)
+        >>> picture = draw_gutter(["record", "layer", "add"], [(0, 2)], UNICODE)
         >>> ["".join(stroke.text for stroke in row) for row in picture.rows]
         ['●─╮', '○ │', '◆─╯']
     """

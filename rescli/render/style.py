@@ -52,12 +52,12 @@ class Style:
         return f"{_NET_CODES[net % len(_NET_CODES)]}{text}{_RESET}" if self.color and text.strip() else text
 
     def arrows(self, text: str) -> str:
-        """Draw ``64 -> 32`` as an arrow without space around it, in the characters of the stream.
+        """Draw ``64 -> 32`` as an arrow without space around it, and ``2 x``, in the characters of the stream.
 
         Args:
             text: A detail of a layer.
         """
-        return text.replace(" -> ", "->" if self.ascii else "→")
+        return text.replace(" -> ", "->" if self.ascii else "→").replace(" x ", f" {self.times} ")
 
     @property
     def right(self) -> str:
@@ -70,9 +70,32 @@ class Style:
         return "<-" if self.ascii else "←"
 
     @property
+    def times(self) -> str:
+        """The sign between a thing and how often it comes."""
+        return "x" if self.ascii else "×"
+
+    @property
     def at_least(self) -> str:
         """The sign in front of a lower bound."""
         return ">=" if self.ascii else "≥"
+
+
+def visible(text: str) -> str:
+    r"""Write what a terminal would obey instead of show as an escape: ``\x1b``, ``\n``.
+
+    Args:
+        text: A name, a message, or anything else that somebody else wrote.
+
+    Example:
+        >>> print(visible("red\x1b[31m"))
+        red\x1b[31m
+    """
+    if text.replace(_FIXED_SPACE, " ").isprintable():
+        return text
+    return "".join(
+        mark if mark.isprintable() or mark == _FIXED_SPACE else mark.encode("unicode_escape").decode("ascii")
+        for mark in text
+    )
 
 
 def fixed(text: str) -> str:
@@ -93,7 +116,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
         indent: What stands before the second and each further line.
     """
     lines = textwrap.wrap(
-        text,
+        visible(" ".join(text.splitlines())),
         max(width, 1),
         subsequent_indent=indent,
         break_long_words=False,

@@ -45,6 +45,9 @@ TORCH_FREE = (
     "rescli.graph.diagnose",
     "rescli.graph.diagnostics",
     "rescli.graph.diagnostics.*",
+    "rescli.graph.fold",
+    "rescli.graph.held",
+    "rescli.graph.outline.*",
     "rescli.threads.limits",
     "rescli.threads.schedule",
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rescli.cli.console import Streams, progress, write_result
+from rescli.cli.console import Streams, progress, write_note, write_result
 from rescli.cli.options import (
     BatchSizeOption,
     DeviceOption,
@@ -23,12 +23,13 @@ from rescli.cli.options import (
 )
 from rescli.cli.targets import for_each_target
 from rescli.errors import CommandLineError
+from rescli.graph.outline.model import ShownBlock
 from rescli.render.show_json import render_show_json
 from rescli.render.show_text import render_show_text
 from rescli.render.style import Style
 
 if TYPE_CHECKING:
-    from rescli.graph.model import BlockGraph, Failure
+    from rescli.graph.model import Failure
     from rescli.spec.prepare import PreparedBlock
 
 _FORMATS = ("text", "json")
@@ -36,6 +37,20 @@ _FORMATS = ("text", "json")
 
 def show(  # noqa: PLR0913, PLR0917 - a parameter an option
     targets: RequiredTargetsArgument,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            "--depth",
+            metavar="N",
+            min=1,
+            show_default=False,
+            help="Sum up what lies deeper than N levels; 1 is the block's own layers (text only).",
+        ),
+    ] = None,
+    fold: Annotated[
+        bool,
+        typer.Option("--fold/--no-fold", help="Show equal neighbours once, as Block × 12 (text only)."),
+    ] = True,
     layers: Annotated[
         bool, typer.Option("--layers", help="Add torchinfo's table of layers below each block (text only).")
     ] = False,
@@ -53,7 +68,8 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
 
     A copy of the block is run once, without gradients and in evaluation mode; the block itself stays as it
     is. Blocks of more than 20 million parameters run without data and take no memory. Of a block that
-    cannot run, everything up to the layer that fails is shown, and the exit code is 3.
+    cannot run, everything up to the layer that fails is shown, and the exit code is 3. JSON always has every
+    layer.
     """
     request = request_from(
         inputs=inputs, settings=settings, batch_size=batch_size, dtype=dtype, device=device, seed=seed
@@ -64,12 +80,14 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
             f"--layers adds a table to text, and {format_name} was asked for",
             hint="leave --layers away: the document has every layer anyway",
         )
+    if depth is not None and format_name != "text" and not quiet:
+        write_note(f"Note: --depth shortens text alone; {format_name} has every level.")
     streams = Streams.detect()
-    graphs: list[BlockGraph] = []
-    tables: list[str] = []
+    shown: list[ShownBlock] = []
 
     def look(block: PreparedBlock) -> None:
         from rescli.graph.layer_table import layer_table
+        from rescli.graph.outline.build import outline
         from rescli.graph.trace import trace_with_error
         from rescli.spec.blame import spec_error
 
@@ -77,18 +95,19 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
         traced = trace_with_error(
             block.module, block.inputs, name=block.name, target=block.target, origin=block.origin
         )
-        graphs.append(traced.graph)
-        tables.append(layer_table(block.module, block.inputs) if layers and not traced.error else "")
+        table = layer_table(block.module, block.inputs) if layers and not traced.error else ""
+        shown.append(ShownBlock(traced.graph, outline(traced.graph, depth=depth, fold=fold), table))
         if traced.error is not None and traced.graph.failure is not None:
             message = _stopped(block.target, traced.graph.failure)
             raise spec_error(traced.error, block.spec_file, message) from traced.error
 
     with progress(streams, quiet=quiet) as say:
         outcome = for_each_target(targets, request, look)
-    if graphs:
+    if shown:
         facts = streams.stdout
         style = Style(facts.width, facts.color, facts.ascii) if output is None else Style()
-        text = render_show_json(graphs) if format_name == "json" else render_show_text(graphs, style, tables)
+        is_json = format_name == "json"
+        text = render_show_json([each.graph for each in shown]) if is_json else render_show_text(shown, style)
         write_result(text, output)
     if outcome.code:
         raise typer.Exit(outcome.code)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rescli.graph.model import EdgeFact, LayerFact
+    from rescli.graph.model import BlockGraph, EdgeFact, LayerFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +78,18 @@ class Outline:
     def is_folded(self) -> bool:
         """Whether a line stands for several neighbours."""
         return any(line.repeats > 1 for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBlock:
+    """A block as a reader gets it.
+
+    Args:
+        graph: The facts.
+        outline: What is listed of them.
+        appendix: A text to put below, as a further table; none if empty.
+    """
+
+    graph: BlockGraph
+    outline: Outline
+    appendix: str = ""

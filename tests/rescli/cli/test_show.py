@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -138,12 +139,96 @@ def test_a_file_has_no_colours_and_all_characters(
 def test_layers_adds_the_table_of_torchinfo_without_its_totals(rescli: RunRescli) -> None:
     ended = rescli("show", "projection", "--layers")
     assert ended.code == 0
-    table = ended.out.partition("inserted\n\n")[2]
+    table = ended.out.partition("built  known\n\n")[2]
     assert "├─Linear (1)" in table
     assert "│    └─Linear (projection_layer)" in table
     assert "[8, 64]" in table
     assert "Total" not in table
     assert "Mult-adds" not in table
+
+
+REPEATS = """
+def block(name):
+    return ResidualSequential(Record(name=name), nn.Linear(8, 8), Apply(record_name=name))
+
+deep = nn.Sequential(*(block("r") for _ in range(12)))
+flat = nn.Sequential(nn.Linear(8, 4), *(layer for _ in range(6) for layer in (nn.Linear(4, 4), nn.ReLU())))
+"""
+
+
+def listed(text: str) -> list[str]:
+    """Give the lines of the listings, without the signs in the gutter."""
+    return [line.split(None, 1)[1] for line in text.splitlines() if line.startswith((" ●", " ○", " ◆", " ▾"))]
+
+
+def test_equal_neighbours_are_folded_unless_somebody_wants_them_all(
+    rescli: RunRescli, tmp_path: Path
+) -> None:
+    (tmp_path / "repeats.py").write_text(REPEATS)
+    folded = rescli("show", "repeats.py:deep").out
+    assert [" ".join(line.split()) for line in listed(folded)] == [
+        "0 ResidualSequential × 12 (8, 8)",
+        "1 Record r (8, 8)",
+        "│ 2 Linear 8→8 (8, 8) 72 1.02 k",
+        "3 Apply add ← r (8, 8)",
+    ]
+    assert "× N: this row and what stands below it come N times; their figures are of one\n" in folded
+    assert "  r 1→3 × 12  add" in folded
+    assert "864 parameters, 12,288 FLOPs, 12 skips holding up to 256 B\n" in folded
+    assert len(listed(rescli("show", "repeats.py:deep", "--no-fold").out)) == 48
+
+
+def test_a_group_of_layers_is_folded_below_a_heading(rescli: RunRescli, tmp_path: Path) -> None:
+    (tmp_path / "repeats.py").write_text(REPEATS)
+    text = rescli("show", "repeats.py:flat").out
+    assert " ▾     (Linear, ReLU) × 6\n ○  1    Linear 4→4" in text
+
+
+def test_a_depth_sums_up_what_lies_deeper(rescli: RunRescli, tmp_path: Path) -> None:
+    (tmp_path / "repeats.py").write_text(REPEATS)
+    text = rescli("show", "repeats.py:deep", "--depth", "1", "--no-fold").out
+    rows = listed(text)
+    assert len(rows) == 12
+    assert re.split(r"\s{2,}", rows[1]) == [
+        "4",
+        "ResidualSequential (3 rows, 1 skip inside)",
+        "(8, 8)",
+        "72",
+        "1.02 k",
+    ]
+    assert "12 skips of these inside rows that are summed up: not listed\n" in text
+    folded = rescli("show", "repeats.py:deep", "--depth", "1").out
+    assert "ResidualSequential × 12 (3 rows, 1 skip inside)" in folded
+
+
+def test_json_has_every_row_whatever_text_would_have(rescli: RunRescli, tmp_path: Path) -> None:
+    (tmp_path / "repeats.py").write_text(REPEATS)
+    shortened = rescli("show", "repeats.py", "--format", "json", "--depth", "1", "--fold")
+    assert shortened.code == 0
+    assert shortened.out == rescli("show", "repeats.py", "--format", "json").out
+    assert [len(block["layers"]) for block in json.loads(shortened.out)["blocks"]] == [48, 13]
+    assert shortened.err == "Note: --depth shortens text alone; json has every level.\n"
+    assert rescli("show", "basic", "--format", "json", "--depth", "1", "--quiet").err == ""
+
+
+@pytest.mark.parametrize("depth", ["0", "-1", "x"])
+def test_a_depth_is_a_number_from_one_on(depth: str, rescli: RunRescli) -> None:
+    ended = rescli("show", "basic", "--depth", depth)
+    assert (ended.code, ended.out) == (2, "")
+    assert "--depth" in ended.err
+
+
+def test_names_are_shown_and_never_obeyed(rescli: RunRescli, tmp_path: Path) -> None:
+    (tmp_path / "names.py").write_text(
+        'name = "a\\x1b[2J\\nb"\n'
+        "layers = (Record(name=name), nn.Linear(4, 4), Apply(record_name=name), Record(name='c\\x07'))\n"
+        "block = ResidualSequential(*layers)\n"
+    )
+    for command in ("show", "lint"):
+        text = rescli(command, "names.py").out
+        assert not {"\x1b", "\x07"} & set(text)
+        assert r"c\x07" in text
+    assert r"Apply add ← a\x1b[2J\nb" in rescli("show", "names.py").out
 
 
 def test_layers_is_for_text_alone(rescli: RunRescli) -> None:

@@ -9,7 +9,9 @@ from rescli.graph.held import Hold, peak_bytes
 def holds() -> st.SearchStrategy[list[Hold]]:
     """Recorded tensors of a few memories, anywhere in thirty rows; those of one memory have one size."""
     ends = st.tuples(st.integers(0, 29), st.integers(0, 29)).filter(lambda pair: pair[0] < pair[1])
-    made = st.builds(lambda pair, memory: Hold(*pair, 10 * memory + 1, memory), ends, st.integers(0, 6))
+    made = st.builds(
+        lambda pair, memory: Hold(pair[0], pair[1], 10 * memory + 1, memory), ends, st.integers(0, 6)
+    )
     return st.lists(made, max_size=12)
 
 

@@ -13,6 +13,7 @@ from rescli.graph import trace as trace_module
 from rescli.graph.model import InsertedFact, WeightFact
 from rescli.graph.trace import trace, trace_with_error
 from rescli.spec.prepare import Request, prepare
+from rescli.spec.shape import parse_input
 from rescli.spec.target import shipped_specs
 from tests.rescli.graph import blocks
 from tests.rescli.graph.blocks import Case, Layer, edges_drawn
@@ -65,7 +66,10 @@ def test_parameters_flops_and_skips_are_exact(name: str, device: Device) -> None
 
 @pytest.mark.parametrize("target", [spec.name for spec in shipped_specs()])
 def test_a_run_without_data_gives_the_same_graph(target: str) -> None:
-    for block in prepare(target, Request()):
+    is_of_pictures = any(each.dim() == 4 for block in prepare(target, Request()) for each in block.inputs)
+    # Small ones: the same layers run, in a tenth of the time.
+    inputs = (parse_input("1x3x32x32"),) if is_of_pictures else ()
+    for block in prepare(target, Request(inputs=inputs)):
         real, empty = (look(block.module, *block.inputs, device=device) for device in ("cpu", "meta"))
         assert real == empty
         assert real.failure is None

@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from rescli.render.gutter import Gutter, Node
 
 Edges = list[tuple[int, int]]
+OPERATIONS: list[Node] = ["add", "concat", "multiply", "gated", "highway"]
 
 
 @st.composite
 def skips(draw: st.DrawFn) -> tuple[list[Node], Edges]:
     """Rows of layers with Records and Applies anywhere among them, each Apply behind the Record it reads."""
-    nodes: list[Node] = draw(st.lists(st.sampled_from(["record", "apply", "layer", "block"]), max_size=40))
+    nodes: list[Node] = draw(
+        st.lists(st.sampled_from(["record", *OPERATIONS, "layer", "block"]), max_size=40)
+    )
     edges = []
     for row, node in enumerate(nodes):
         records = [before for before in range(row) if nodes[before] == "record"]
-        if node == "apply" and records and draw(st.booleans()):
+        if node in OPERATIONS and records and draw(st.booleans()):
             edges.append((draw(st.sampled_from(records)), row))
     return nodes, edges
 
@@ -60,7 +63,7 @@ def test_reading_the_picture_back_gives_the_skips(charset: Charset, drawn: tuple
 
 
 def test_reading_back_notices_a_picture_that_lies() -> None:
-    lines = lines_of(draw_gutter(["record", "layer", "record", "apply", "apply"], [(0, 4), (2, 3)], UNICODE))
+    lines = lines_of(draw_gutter(["record", "layer", "record", "add", "add"], [(0, 4), (2, 3)], UNICODE))
     swapped = [*lines[:3], lines[4], lines[3]]
     assert read_back(lines, UNICODE) == [(2, 3), (0, 4)]
     with pytest.raises(AssertionError):
@@ -97,7 +100,7 @@ def test_every_arc_begins_at_its_record_and_ends_at_its_last_apply(drawn: tuple[
         rows = [row for row, texts in marks.items() if any(text.strip() for text in texts)]
         assert rows == list(range(net.record, net.last + 1))
         assert (nodes[net.record], marks[net.record][-1]) == ("record", "╮")
-        assert (nodes[net.last], marks[net.last][-1]) == ("apply", "╯")
+        assert (nodes[net.last] in OPERATIONS, marks[net.last][-1]) == (True, "╯")
 
 
 @given(skips())
@@ -119,27 +122,38 @@ def test_both_charsets_draw_the_same_picture(drawn: tuple[list[Node], Edges]) ->
     assert "".join(ascii_only).isascii()
 
 
+@pytest.mark.parametrize("charset", [UNICODE, ASCII])
+def test_each_operation_has_a_mark_of_its_own_that_is_none_of_the_lines(charset: Charset) -> None:
+    marks = [charset.nodes[operation] for operation in OPERATIONS]
+    lines = {
+        *(charset.across, charset.down, charset.crossing, charset.leaves, charset.branches, charset.arrives)
+    }
+    assert len({*charset.nodes.values()}) == len(charset.nodes)
+    assert not lines & set(marks)
+    assert {len(mark) for mark in marks} == {1}
+
+
 def test_crossing_skips_cross_and_do_not_join() -> None:
-    nodes: list[Node] = ["record", "layer", "record", "layer", "apply", "layer", "apply"]
+    nodes: list[Node] = ["record", "layer", "record", "layer", "add", "layer", "add"]
     gutter = draw_gutter(nodes, [(0, 4), (2, 6)], UNICODE)
     assert lines_of(gutter) == ["●─╮", "○ │", "●─┼─╮", "○ │ │", "◆─╯ │", "○   │", "◆───╯"]
     assert gutter.width == 5
 
 
 def test_several_applies_branch_off_one_arc() -> None:
-    nodes: list[Node] = ["record", "layer", "apply", "layer", "apply"]
+    nodes: list[Node] = ["record", "layer", "add", "layer", "add"]
     assert lines_of(draw_gutter(nodes, [(0, 2), (0, 4)], UNICODE)) == ["●─╮", "○ │", "◆─┤", "○ │", "◆─╯"]
 
 
 def test_a_row_of_several_lines_lets_the_arcs_pass_below_it() -> None:
-    nodes: list[Node] = ["record", "record", "apply", "apply"]
+    nodes: list[Node] = ["record", "record", "add", "add"]
     gutter = draw_gutter(nodes, [(0, 3), (1, 2)], UNICODE)
     below = ["".join(stroke.text for stroke in row).rstrip() for row in gutter.below]
     assert below == ["    │", "  │ │", "    │", ""]
 
 
 def test_many_lanes_are_drawn_without_gaps() -> None:
-    nodes: list[Node] = ["record" if row < 10 else "apply" for row in range(20)]
+    nodes: list[Node] = ["record" if row < 10 else "add" for row in range(20)]
     gutter = draw_gutter(nodes, [(row, 10 + row) for row in range(10)], UNICODE)
     assert gutter.width == 12
     assert lines_of(gutter)[9] == "●─┼┼┼┼┼┼┼┼┼╮"
