@@ -199,19 +199,19 @@ class Apply(nn.Module):
         Raises:
             ShapeError: If the two cannot be combined.
         """
-        if isinstance(x, PackedSequence) or isinstance(r, PackedSequence):
-            return self._combine_packed(x, r, need_projection)
-        if not (is_proxy(x) or (isinstance(x, Tensor) and isinstance(r, Tensor))):
-            raise ShapeError(
-                f"needs tensors on both ends of the skip, found {type(r).__name__} at the Record and "
-                f"{type(x).__name__} here",
-                subject=repr(self),
-            )
-        scale = self.scale
-        if not (isinstance(scale, float) and scale == 1.0):
+        if type(x) is not Tensor or type(r) is not Tensor:
+            if isinstance(x, PackedSequence) or isinstance(r, PackedSequence):
+                return self._combine_packed(x, r, need_projection)
+            if not (is_proxy(x) or (isinstance(x, Tensor) and isinstance(r, Tensor))):
+                raise ShapeError(
+                    f"needs tensors on both ends of the skip, found {type(r).__name__} at the Record and "
+                    f"{type(x).__name__} here",
+                    subject=repr(self),
+                )
+        if self.__dict__.get("scale") != 1.0:
             x = self._value_of("scale", x) * x
         recorded = r
-        if need_projection or self.projection_layer is not None:
+        if self._modules["projection_layer"] is not None:
             r = bridged(self, x, r)
         return self.operate(x, r, recorded, need_projection)
 
@@ -227,7 +227,9 @@ class Apply(nn.Module):
         Raises:
             ShapeError: If the two cannot be combined.
         """
-        traced = is_proxy(x)  # shapes are not known then, and nothing can be checked
+        traced = type(x) is not Tensor and is_proxy(
+            x
+        )  # shapes are not known then, and nothing can be checked
         operation = OPERATIONS[self._operation]
         if operation.joins:
             return self._joined(x, r)

@@ -8,6 +8,7 @@ layer of the user's own is watched by the version counter that autograd keeps on
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cache
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -46,6 +47,20 @@ def writes_into_input(layer: nn.Module) -> Writes:
     return _judged(layer)[0]
 
 
+def never_writes(layer: nn.Module) -> bool:
+    """Say whether a layer is of a type that cannot be told to write into its input, as nn.Linear is.
+
+    Args:
+        layer: Any module; of a container the answer is False, which says nothing about what it holds.
+    """
+    return not layer._modules and "inplace" not in layer.__dict__ and _is_pure(type(layer))  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
+
+
+@cache
+def _is_pure(layer: type) -> bool:
+    return layer.__module__.startswith("torch.nn.modules.") and not hasattr(layer, "inplace")
+
+
 def returns_its_input(layer: nn.Module) -> bool:
     """Say whether a layer is known to give back its input or a view of it, unwritten, as nn.Identity does.
 
@@ -65,7 +80,9 @@ def switches_of(layer: nn.Module) -> Iterator[nn.Module]:
     if _is_sequence(layer):
         for child in layer.children():
             yield from switches_of(child)
-    elif hasattr(layer, "inplace"):
+    elif "inplace" in layer.__dict__ or hasattr(
+        type(layer), "inplace"
+    ):  # hasattr(layer) would search its children
         yield layer
 
 
@@ -74,10 +91,10 @@ def _judged(layer: nn.Module) -> tuple[Writes, bool]:
     if _is_sequence(layer):
         return _judged_in_order(layer.children())
     # Where a RecurrentWrapper and torch.compile keep what they were given.
-    wrapped = layer.module if isinstance(layer, RecurrentWrapper) else getattr(layer, "_orig_mod", None)
+    wrapped = layer.module if isinstance(layer, RecurrentWrapper) else layer._modules.get("_orig_mod")
     if isinstance(wrapped, nn.Module):
         return _judged(wrapped)
-    if getattr(layer, "inplace", False) is True:
+    if layer.__dict__.get("inplace", getattr(type(layer), "inplace", False)) is True:
         return Writes.IN_PLACE, True
     if isinstance(layer, _PASS_THROUGH):
         return Writes.NEVER, True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
 from torch.nn.modules import module as torch_module
@@ -17,13 +17,13 @@ from torch.nn.modules import module as torch_module
 from torchresidual.alpha import LearnableAlpha
 from torchresidual.apply import Apply
 from torchresidual.epoch import EDITS
-from torchresidual.inplace import Writes, switches_of, writes_into_input
+from torchresidual.inplace import Writes, never_writes, switches_of, writes_into_input
 from torchresidual.operations import OPERATIONS
 from torchresidual.record import Record
 from torchresidual.wrappers import RecurrentWrapper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from torchresidual.frame import Frame
 
@@ -39,6 +39,10 @@ class Call(IntEnum):
     ENTER = 5  # the start of a nested nn.Sequential: its children follow as steps of their own
     LEAVE = 6  # its end
     ATTENTION = 7  # self-attention: called with x as query, key and value
+
+
+# Looked up once: a member of an enum costs more than the comparison.
+_LAYER, _RECORD, _APPLY = Call.LAYER, Call.RECORD, Call.APPLY
 
 
 @dataclass(slots=True)
@@ -77,8 +81,7 @@ class Step:
     end: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where one Record saves its tensor: its position in the frame of a call."""
 
     record: Record
@@ -101,12 +104,6 @@ class Edge:
     record_name: str
     apply_path: str
     operation: str
-
-    def inside(self, path: str) -> Edge:
-        """Return the edge as seen from a block that holds this one at ``path``."""
-        return Edge(
-            f"{path}.{self.record_path}", self.record_name, f"{path}.{self.apply_path}", self.operation
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,7 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    edges: list[Edge] = field(default_factory=list)
+    edges: list[tuple[str, str, str, str]] = field(default_factory=list)
     free: list[FreeRead] = field(default_factory=list)
     publishes: bool = False
     containers: Containers = field(default_factory=list)
@@ -259,19 +256,22 @@ def walk(block: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module, b
         if child is None:
             continue
         path = prefix + key
-        transparent = is_transparent(child)
+        transparent = bool(child._modules) and is_transparent(child)
         yield path, child, transparent
         if transparent:
             yield from walk(child, path + ".")
 
 
-def automatic_names(block: nn.Sequential) -> dict[int, str]:
+def automatic_names(modules: Iterable[nn.Module]) -> dict[int, str]:
     """Return the name of each Record of a scope by ``id``: the given one, or ``record_N`` by its number.
 
     The second Record of a block is ``record_2`` whether or not the first has a name, as in torchresidual 0.1.0; where
     that name is taken, the next free one is used.
+
+    Args:
+        modules: What the scope holds, in order of execution, as ``walk`` gives it.
     """
-    records = {id(module): module for _, module, _ in walk(block) if isinstance(module, Record)}
+    records = {id(module): module for module in modules if isinstance(module, Record)}
     names = {key: record._given_name for key, record in records.items()}
     taken = set(names.values())
     for position, key in enumerate(records, start=1):
@@ -291,12 +291,14 @@ def make_plan(block: nn.Sequential) -> Plan:
         block: The block; nested blocks have their own plans, which are read.
     """
     plan = Plan(children=children_of(block))
-    plan.names = automatic_names(block)
+    order = list(walk(block))
+    plan.names = automatic_names(module for _, module, _ in order)
     plan.epoch = EDITS.count
-    _Reader(plan).read(block)
+    _Reader(plan).read(order)
+    inner = (child for child in block.children() if child._modules)
     plan.containers = [
         (module, children_of(module))
-        for module in block.modules()
+        for module in {id(module): module for child in inner for module in child.modules()}.values()
         if isinstance(module, nn.Sequential) and not isinstance(module, Scope)
     ]
     plan.publishes |= bool(plan.free)
@@ -331,7 +333,7 @@ def _wants_sizes(marker: Record | Apply) -> bool:
     if isinstance(marker, Record):
         return marker.need_projection
     operation = OPERATIONS[marker.operation]
-    has_layers = marker.projection_layer is not None or marker.gate_layer is not None
+    has_layers = any(marker._modules.get(name) is not None for name in ("projection_layer", "gate_layer"))
     return operation.joins or operation.gates or has_layers
 
 
@@ -355,9 +357,9 @@ class _Reader:
         self.readers: dict[int, int] = {}  # place -> the last step that reads it
         self.hidden_records = False  # whether a layer of the user's own records something
 
-    def read(self, block: nn.Sequential) -> None:
+    def read(self, order: Iterable[tuple[str, nn.Module, bool]]) -> None:
         containers: list[Step] = []
-        for path, module, transparent in walk(block):
+        for path, module, transparent in order:
             while containers and not path.startswith(containers[-1].path + "."):
                 self._leave(containers.pop())
             step = self._step(path, module, transparent)
@@ -375,15 +377,15 @@ class _Reader:
     def _step(self, path: str, module: nn.Module, transparent: bool) -> Step:
         key = "" if "." in path else path
         if isinstance(module, Record):
-            return self._record(Step(Call.RECORD, module, path, key), module)
+            return self._record(Step(_RECORD, module, path, key), module)
         if isinstance(module, Apply):
-            return self._apply(Step(Call.APPLY, module, path, key), module)
+            return self._apply(Step(_APPLY, module, path, key), module)
         if transparent:
             return Step(Call.ENTER, module, path, key)
         if not module._modules:  # most layers: nothing can be inside
-            return Step(Call.LAYER, module, path, key)
+            return Step(_LAYER, module, path, key)
         step = Step(
-            Call.LAYER,
+            _LAYER,
             module,
             path,
             key,
@@ -416,7 +418,10 @@ class _Reader:
     def _layer(self, step: Step) -> None:
         """Note what a layer reads and records inside itself."""
         if isinstance(step.module, Scope):
-            self.plan.edges.extend(edge.inside(step.path) for edge in step.module.plan.edges)
+            self.plan.edges.extend(
+                (f"{step.path}.{record}", name, f"{step.path}.{apply}", operation)
+                for record, name, apply, operation in step.module.plan.edges
+            )
             self.plan.sized |= step.module.plan.sized
         for path, marker in direct_markers(step.module):
             self.plan.publishes = True
@@ -441,7 +446,7 @@ class _Reader:
             self.plan.free.append(FreeRead(apply, path))
         else:
             place = self.plan.places[meaning.place]
-            self.plan.edges.append(Edge(place.path, place.name, path, apply.operation))
+            self.plan.edges.append((place.path, place.name, path, apply.operation))
         return meaning
 
     def _settle_lifetimes(self) -> None:
@@ -451,19 +456,26 @@ class _Reader:
             ends.setdefault(reader, []).append(place)
         live: dict[int, None] = {}
         for position, step in enumerate(self.plan.steps):
-            if step.call is Call.RECORD:
+            if step.call is _RECORD:
                 step.kept = step.place in self.readers
                 if step.kept:
                     live[step.place] = None
-            elif step.call in (Call.LAYER, Call.ATTENTION) and (live or self.hidden_records):
-                self.plan.switches.extend(
-                    (layer.__dict__, bool(layer.inplace)) for layer in switches_of(step.module)
-                )
-                step.writes = writes_into_input(step.module)
-                if step.writes is not Writes.NEVER:
-                    step.call = Call.GUARDED
-                    step.live = tuple(live)
-                    self.plan.guarded.update(id(self.plan.places[place].record) for place in live)
-            step.releases = tuple(ends.get(position, ()))
-            for place in step.releases:
-                live.pop(place, None)
+            elif (
+                step.call in (_LAYER, Call.ATTENTION)
+                and (live or self.hidden_records)
+                and not never_writes(step.module)
+            ):
+                self._guard(step, tuple(live))
+            if position in ends:
+                step.releases = tuple(ends[position])
+                for place in step.releases:
+                    live.pop(place, None)
+
+    def _guard(self, step: Step, live: tuple[int, ...]) -> None:
+        """Note what a layer that can write does to its input, while recorded tensors are live."""
+        self.plan.switches.extend((layer.__dict__, bool(layer.inplace)) for layer in switches_of(step.module))
+        step.writes = writes_into_input(step.module)
+        if step.writes is not Writes.NEVER:
+            step.call = Call.GUARDED
+            step.live = live
+            self.plan.guarded.update(id(self.plan.places[place].record) for place in live)

@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 from torchresidual.apply import Apply
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context, current_frame
-from torchresidual.plan import Plan, Scope, are_outdated, are_switched, hooks_of, make_plan
+from torchresidual.plan import Edge, Plan, Scope, are_outdated, are_switched, hooks_of, make_plan
 from torchresidual.projection import Unsettled
 from torchresidual.record import Record
 from torchresidual.running import run, run_watched
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from torchresidual.frame import Frame
-    from torchresidual.plan import Edge
     from torchresidual.written import Written
 
 
@@ -227,7 +226,9 @@ class ResidualSequential(Scope):
             Edge(record_path='0', record_name='r', apply_path='2', operation='add')
         """
         order = {path: i for i, (path, _) in enumerate(self.named_modules(remove_duplicate=False))}
-        return tuple(sorted(self.plan.edges, key=lambda edge: order[edge.apply_path]))
+        return tuple(
+            sorted((Edge(*edge) for edge in self.plan.edges), key=lambda edge: order[edge.apply_path])
+        )
 
     def get_residual_info(self) -> dict[str, list[dict[str, Any]]]:
         """Return the Records and Applies of this block as dictionaries, in order.
@@ -260,17 +261,19 @@ class ResidualSequential(Scope):
             self._plan_cache.unsettled = any(isinstance(module, Unsettled) for module in self.modules())
             plan = self.plan  # what was inserted is part of it
         for place in plan.places:
-            place.record._automatic_name = None if place.record._given_name else place.name
+            # Not by setattr, which asks first whether it is a parameter or a module.
+            place.record.__dict__["_automatic_name"] = None if place.record._given_name else place.name
 
     def _is_built(self) -> bool:
         return "_plan_cache" in self.__dict__
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
         """Add or replace a child by name."""
+        if not self._is_built():
+            super().add_module(name, module)
+            return
         is_new = name not in self._modules
         super().add_module(name, module)
-        if not self._is_built():
-            return
         # A layer behind the others changes no name, and no size that is settled: appending many stays linear.
         if is_new and module is not None and not module._modules and not isinstance(module, Record | Apply):
             self._plan_cache.forget()

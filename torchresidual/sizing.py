@@ -10,7 +10,7 @@ from torch import nn
 from torchresidual.apply import Apply
 from torchresidual.layout import LAST, Stream, Variable, after
 from torchresidual.operations import OPERATIONS
-from torchresidual.plan import Scope, automatic_names, direct_markers
+from torchresidual.plan import Scope, automatic_names, direct_markers, walk
 from torchresidual.projection import (
     CARRY_START,
     TRANSFORM_START,
@@ -84,7 +84,9 @@ class _Walker:
         self.layers: list[nn.Module] = []
 
     def scope(self, block: Scope, stream: Stream, parent: _Names | None) -> Stream:
-        return self.sequence(block, stream, _Names(automatic_names(block), parent))
+        return self.sequence(
+            block, stream, _Names(automatic_names(module for _, module, _ in walk(block)), parent)
+        )
 
     def sequence(self, container: nn.Sequential, stream: Stream, names: _Names) -> Stream:
         for child in container._modules.values():
