@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from rescli.bench.result import BenchResult
+    from rescli.graph.inspected import InspectedGraph
     from rescli.threads.result import ThreadsResult
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "benchmark", "check_threads"]
+__all__ = ["__version__", "benchmark", "check_threads", "inspect"]
 
 
 def benchmark(  # noqa: PLR0913 - the options of the command
@@ -158,3 +159,46 @@ def check_threads(  # noqa: PLR0913 - the options of the command
         batch_dim=batch_dim,
         replay=replay,
     )
+
+
+def inspect(module: nn.Module, example_input: Tensor | Sequence[object] | None = None) -> InspectedGraph:
+    """Look at a module as ``rescli show`` does.
+
+    A copy of the module runs once, without gradients and in evaluation mode; the module itself, its mode, hooks,
+    gradients and devices stay as they are, and so do the random number generators. docs/SHOW.md explains the
+    picture.
+
+    Args:
+        module: Any module of any library. Skips are seen where Records and Applies make them.
+        example_input: What its forward takes: a tensor, or a tuple of several arguments. None has them worked
+            out from its first layers.
+
+    Returns:
+        The facts, as ``rescli show --format json`` has them: ``layers``, ``edges``, ``parameters``, ``flops``,
+        ``diagnostics`` and more. Printed, or as the value of a cell or a line at the prompt, they show themselves
+        as the picture of ``rescli show``. Of a module that raises there is all up to the layer that did, with
+        ``failure`` set.
+
+    Raises:
+        CommandLineError: The first argument is no module, or the second is nothing that forward could take.
+        SpecError: No input was given, and the layers tell none; or the module cannot be copied.
+
+    Example:
+        >>> import torch
+        >>> import rescli
+        >>> graph = rescli.inspect(torch.nn.Linear(4, 2), torch.ones(3, 4))
+        >>> graph.parameters, graph.flops, graph.layers[0].output_shape
+        (10, 48, (3, 2))
+        >>> graph
+        Linear  Linear
+        input   (3, 4) float32 as given
+        output  (3, 2) float32
+        <BLANKLINE>
+            #  layer       output  params  FLOPs
+         ○  0  Linear 4→2  (3, 2)      10     48
+        <BLANKLINE>
+        10 parameters, 48 FLOPs, 0 skips
+    """
+    from rescli.graph.inspected import inspect_module  # noqa: PLC0415 - torch comes with it
+
+    return inspect_module(module, example_input)

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rescli.errors import FileError
+from rescli.render.style import can_draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-# What our pictures are drawn with; a stream that cannot encode them gets the ASCII twin.
-_DRAWN_WITH = "●○▾✗◆◇◈⬖⬗─│╭╮╰╯┼┤←→×≥µ"
 _PIPE_WIDTH = 80
 _CLEAR_LINE = "\r\x1b[K"
 # Whether the last thing on stderr is a progress line; threads of a benchmark may write it.
@@ -69,7 +68,7 @@ def _facts(stream: TextIO | None, environ: Mapping[str, str]) -> StreamFacts:
     return StreamFacts(
         width=_width(stream, environ, tty=tty),
         color=not environ.get("NO_COLOR") and (forced or capable),
-        ascii=not _encodes(stream, _DRAWN_WITH),
+        ascii=not can_draw(getattr(stream, "encoding", None)),
         tty=tty,
     )
 
@@ -83,14 +82,6 @@ def _width(stream: TextIO | None, environ: Mapping[str, str], *, tty: bool) -> i
         with contextlib.suppress(OSError, ValueError):
             return os.get_terminal_size(stream.fileno()).columns or _PIPE_WIDTH
     return _PIPE_WIDTH
-
-
-def _encodes(stream: TextIO | None, text: str) -> bool:
-    try:
-        text.encode(getattr(stream, "encoding", None) or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def prepare_streams() -> None:
