@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
+from collections import OrderedDict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
+from rescli.graph.parts import has_fixed_names, named_parts, with_parts
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # An output of hundreds of tensors is told by its first ones and their number.
 _SHOWN_ITEMS = 6
+_PLAIN_MAPPINGS = frozenset({dict, OrderedDict})
 # To ask whether something is a Mapping takes long, and most arguments are one of these.
 _ATOMS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size})
 
 
 def tensors_in(value: object) -> Iterator[Tensor]:
-    """Yield the tensors inside lists, tuples and mappings, in order.
+    """Yield the tensors inside lists, tuples, mappings, dataclasses and other objects, in order.
 
     Args:
-        value: Anything; what is no container and no tensor yields nothing.
+        value: Anything; modules and what can be called are not looked into.
     """
     if isinstance(value, Tensor):
         yield value
@@ -40,6 +45,21 @@ def tensors_in(value: object) -> Iterator[Tensor]:
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from tensors_in(item)
+    else:
+        yield from _tensors_in_object(value, set())
+
+
+def _tensors_in_object(value: object, seen: set[int]) -> Iterator[Tensor]:
+    """Look into an object and those that it refers to, which may refer back to it."""
+    if isinstance(value, Tensor):
+        yield value
+    elif id(value) not in seen and type(value) not in _ATOMS:
+        seen.add(id(value))
+        parts = list(value.values()) if isinstance(value, Mapping) else value
+        if not isinstance(parts, list | tuple | set | frozenset):
+            parts = list((named_parts(parts) or {}).values())
+        for part in parts:
+            yield from _tensors_in_object(part, seen)
 
 
 def first_tensor(value: object) -> Tensor | None:
@@ -52,7 +72,7 @@ def first_tensor(value: object) -> Tensor | None:
 
 
 def map_tensors(value: object, change: Callable[[Tensor], Tensor]) -> object:
-    """Rebuild nested lists, tuples and dicts with each tensor replaced.
+    """Rebuild nested lists, tuples, dicts and dataclasses with each tensor replaced.
 
     Args:
         value: What is rebuilt; everything in it that is no tensor stays the same object.
@@ -68,6 +88,9 @@ def map_tensors(value: object, change: Callable[[Tensor], Tensor]) -> object:
         return remake(map_tensors(item, change) for item in value)
     if isinstance(value, dict):
         return {key: map_tensors(item, change) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and first_tensor(value) is not None:
+        parts = named_parts(value) or {}
+        return with_parts(value, {name: map_tensors(part, change) for name, part in parts.items()})
     return value
 
 
@@ -83,6 +106,8 @@ def has_size(tensor: Tensor) -> bool:
 def describe(value: object) -> str:
     """Write the structure of a value: shapes in round, containers in square or curly brackets.
 
+    What has names, as a dataclass or a named tuple, is written with its class and these.
+
     Args:
         value: What went into a layer or came out of it.
 
@@ -97,11 +122,31 @@ def describe(value: object) -> str:
     if isinstance(value, PackedSequence):
         return f"packed {describe(value.data)}"
     if isinstance(value, Mapping):
-        items = [f"{key}: {describe(item)}" for key, item in itertools.islice(value.items(), _SHOWN_ITEMS)]
-        return f"{{{_joined(items, len(value))}}}"
-    if isinstance(value, list | tuple):
+        kind = type(value).__name__ if type(value) not in _PLAIN_MAPPINGS else ""
+        return f"{kind}{{{_named(value)}}}"
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return f"[{_joined([describe(item) for item in value[:_SHOWN_ITEMS]], len(value))}]"
-    return type(value).__name__
+    return _describe_object(value)
+
+
+def _describe_object(value: object) -> str:
+    kind = type(value).__name__
+    if type(value) in _ATOMS or first_tensor(value) is None:
+        return kind
+    parts = named_parts(value) or {}
+    if not has_fixed_names(value):
+        # Of an object of any class only what holds tensors is of interest, and not what refers back to it.
+        parts = {
+            name: part
+            for name, part in parts.items()
+            if first_tensor(part) is not None and not isinstance(part, type(value))
+        }
+    return f"{kind}({_named(parts)})"
+
+
+def _named(items: Mapping[Any, object]) -> str:
+    shown = [f"{key}: {describe(item)}" for key, item in itertools.islice(items.items(), _SHOWN_ITEMS)]
+    return _joined(shown, len(items))
 
 
 @functools.lru_cache(maxsize=1024)

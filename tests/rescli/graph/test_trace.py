@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -238,6 +239,21 @@ def test_a_block_placed_twice_has_each_skip_twice_with_paths_of_its_own() -> Non
     assert [(edge.record_path, edge.apply_path) for edge in graph.edges] == [("0.0", "0.2"), ("1.0", "1.2")]
 
 
+@dataclass
+class Outputs:
+    """What a model of many a library gives."""
+
+    logits: Tensor
+    more: list[Tensor]
+
+
+def test_the_tensors_of_an_object_are_the_outputs_of_the_block() -> None:
+    graph = look(
+        nn.Sequential(nn.Linear(8, 4), Layer(lambda x, _w: Outputs(x, [x.sum()]))), torch.zeros(2, 8)
+    )
+    assert [each.shape for each in graph.outputs] == [(2, 4), ()]
+
+
 class Tower(nn.Module):
     """Layers in a list, run twice; a parameter of its own; a layer that never runs."""
 
@@ -309,6 +325,8 @@ def test_parametrized_layers_keep_their_name_and_one_row() -> None:
         (lambda x, _w: x.sum(), "()", ()),
         (lambda _x, _w: 3.5, "3.5", None),
         (lambda _x, _w: object(), "object", None),
+        (lambda x, _w: Outputs(x, [x.sum()]), "Outputs(logits: (2, 8), more: [()])", (2, 8)),
+        (lambda x, _w: {"logits": x, "cache": None}, "{logits: (2, 8), cache: None}", (2, 8)),
     ],
 )
 def test_outputs_that_are_no_tensor_are_shown_as_they_are(
