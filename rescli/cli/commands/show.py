@@ -49,7 +49,7 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
     ] = None,
     fold: Annotated[
         bool,
-        typer.Option("--fold/--no-fold", help="Show equal neighbours once, as Block × 12 (text only)."),
+        typer.Option("--fold/--no-fold", help="Show equal neighbours once, as Block x 12 (text only)."),
     ] = True,
     layers: Annotated[
         bool, typer.Option("--layers", help="Add torchinfo's table of layers below each block (text only).")
