@@ -25,7 +25,8 @@ SCHEMA = "rescli.bench/1"
 SAMPLES = "samples_s"
 # What says that two rows are of the same thing, besides their type.
 _KEY = (
-    "target", "variant", "device", "parallel", "autocast_dtype", "compiled", "channels_last", "batch_size", "pass",
+    "target", "variant", "device", "parallel", "workers", "autocast_dtype", "compiled", "channels_last", "batch_size",
+    "pass",
 )  # fmt: skip
 _FORCE = "--force compares all the same"
 

@@ -8,6 +8,7 @@ from rescli.bench.compare import MARGIN, judge, paired_ratio
 from rescli.bench.engine import BLOCK
 from rescli.bench.result import Comparison
 from rescli.bench.subject import side_by_side
+from rescli.bench.variant import SINGLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ def compare_variants(
         yield Comparison(
             a=case.target,
             b=variant if cases[variant].target == case.target else cases[variant].target,
-            kind="versus",
+            kind="scaling" if variant == SINGLE else "versus",
             name=case.name,
             device=case.device,
             dtype=case.dtype,
@@ -54,4 +55,5 @@ def compare_variants(
             paired=True,
             pairs=len(pairs),
             variant=variant,
+            workers=case.workers if variant == SINGLE else None,
         )

@@ -10,6 +10,7 @@ from rescli.bench.denormal import denormals
 from rescli.bench.environment import usable_cores
 from rescli.bench.modes import takes_channels_last
 from rescli.bench.result import BenchWarning
+from rescli.bench.variant import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,8 @@ def shared_warnings(variant: Variant, settings: Settings) -> Iterator[BenchWarni
     if slow:
         where = max(slow, key=lambda name: slow[name])
         yield BenchWarning("denormal", {"count": sum(slow.values()), "where": where, "places": len(slow)})
-    workers = len(settings.devices)
+    settings = settings_of(variant, settings)
+    workers = settings.workers if settings.peers is None else settings.peers.place.local_size
     threads, cores = torch.get_num_threads(), usable_cores()
     if workers * threads > cores and settings.devices[0].type == "cpu":
         yield BenchWarning("oversubscribed", {"workers": workers, "threads": threads, "cores": cores})

@@ -1,4 +1,4 @@
-"""Which GPUs a batch is spread over."""
+"""Which devices a batch is spread over."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import torch
 
 from rescli.errors import CommandLineError, HardwareError
 from rescli.spec.device import Inventory, choose_device, what_is_there, why_missing
+
+_PROCESSES_ON_CPU = 2
 
 
 def choose_parallel_devices(
@@ -29,7 +31,8 @@ def choose_parallel_devices(
     if not inventory.gpus:
         raise HardwareError(
             f"--parallel dp: DataParallel spreads a batch over GPUs, and {why_missing('cuda', inventory)}",
-            hint="rescli check-threads runs the same block on DataParallel-style replicas on the CPU",
+            hint="what the CPU can do: --parallel ddp measures processes that share a batch, and rescli check-threads "
+            "runs the block on DataParallel-style replicas",
         )
     if device in ("cpu", "mps"):
         raise CommandLineError(
@@ -49,6 +52,54 @@ def choose_parallel_devices(
             hint="give only --devices",
         )
     return tuple(torch.device(f"cuda:{index}") for index in chosen)
+
+
+def choose_process_devices(
+    device: str, indices: tuple[int, ...], processes: int | None, inventory: Inventory
+) -> tuple[torch.device, ...]:
+    """Find the device of each process of DistributedDataParallel: the CPU for all, or a GPU of its own for each.
+
+    Args:
+        device: The value of ``--device``.
+        indices: The value of ``--devices``; empty for the first GPUs.
+        processes: The value of ``--processes`` on this machine; None for one a GPU, or two on the CPU.
+        inventory: What is there.
+
+    Raises:
+        CommandLineError: The options contradict each other.
+        HardwareError: There are fewer GPUs than processes, or not the ones asked for.
+
+    Example:
+        >>> choose_process_devices("cpu", (), None, Inventory("2.11.0", cuda_built=False, gpus=0, mps=False))
+        (device(type='cpu'), device(type='cpu'))
+    """
+    if device == "mps" or ":" in device:
+        raise CommandLineError(
+            f"--parallel ddp --device {device}: each process has a device of its own",
+            hint="--device cpu, or --device cuda with --devices 0,1",
+        )
+    # An Apple GPU is alone, and has nothing to exchange gradients by.
+    kind = "cpu" if device == "auto" and not inventory.gpus else choose_device(device, inventory).type
+    if kind == "cpu":
+        if indices:
+            raise HardwareError(
+                f"--devices {_joined(indices)}: these are numbers of GPUs, and the processes run on the CPU",
+                hint="leave --devices out, or give --device cuda where there are GPUs",
+            )
+        return (torch.device("cpu"),) * (processes or _PROCESSES_ON_CPU)
+    chosen = indices or tuple(range(inventory.gpus))
+    missing = [index for index in chosen if index >= inventory.gpus]
+    if missing:
+        raise HardwareError(
+            f"--devices {_joined(indices)}: there is no cuda:{missing[0]}", hint=what_is_there(inventory)
+        )
+    wanted = processes or len(chosen)
+    if wanted > len(chosen):
+        raise HardwareError(
+            f"--processes {wanted}: each needs a GPU of its own, and there are {len(chosen)}",
+            hint=f"--processes {len(chosen)}, or --device cpu",
+        )
+    return tuple(torch.device(f"cuda:{index}") for index in chosen[:wanted])
 
 
 def parse_indices(text: str) -> tuple[int, ...]:

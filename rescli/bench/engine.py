@@ -1,35 +1,31 @@
 """When to run what, how often and until when: calibration, interleaving, budgets and failures.
 
-The engine knows neither torch nor a real clock. It is handed exercises, which run iterations, and a clock,
+The engine knows neither torch nor a real clock. It is handed exercises, which run iterations, and a stopwatch,
 which says how long the parts of them took, so that every rule below is tested on paper.
 """
 
 from __future__ import annotations
 
-import gc
 import math
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rescli.bench.failure import Failure, describe_failure
+from rescli.bench.failure import ENDINGS, Failure, describe_failure
 from rescli.bench.stats import median_interval, quantile
-from rescli.bench.subject import Exercise, Limits, Series, Subject, add_up, side_by_side
+from rescli.bench.subject import Exercise, Limits, Series, Subject, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rescli.bench.clock import Clock
     from rescli.bench.result import PassName
+    from rescli.bench.stopwatch import Lap, Stopwatch
 
 # Calls after the first one that settle caches, allocators and clock rates, unless they would eat the budget.
 _WARM_UP_CALLS = 3
 # A call that takes more than this share of the time that is left is too dear to be run for nothing.
 _DEAR = 0.1
-# Each sample is led in by untimed calls, a quarter as many as it times: after another subject's turn the first
-# calls find caches and branch predictors cold, measured as 6 to 9% of a sample of a millisecond. Samples longer
-# than this do without: there it is lost in the rest.
-_LEAD_IN_SHARE = 4
+# Samples longer than this do without untimed calls before them: what cold caches cost is lost in the rest.
 _LEAD_IN_BELOW_S = 0.02
 # Aim a little above the shortest sample allowed, so that noise does not force another round.
 _AIM = 1.2
@@ -43,45 +39,33 @@ _MOST_ITERATIONS = 1_000_000
 _FEWEST_FOR_TIGHT = 30
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """The times of one block of iterations: totals for each pass, and what it took from the budget.
-
-    ``turn`` is the round of turns in which it was taken, None outside of them.
-    """
-
-    totals_s: Mapping[PassName, float]
-    wall_s: float | None
-    taken_s: float
-    turn: int | None = None
-
-
 @dataclass(slots=True)
 class _Run:
-    """What is known of a subject so far."""
+    """What is known of a subject so far; a sample's turn is None if it was taken outside of the rounds of turns."""
 
     subject: Subject
     exercise: Exercise | None = None
     first_call_s: Mapping[PassName, float] = field(default_factory=dict)
     iterations: int = 0
-    blocks: list[_Block] = field(default_factory=list)
+    laps: list[Lap] = field(default_factory=list)
+    turns: list[int | None] = field(default_factory=list)
     failures: dict[PassName, Failure] = field(default_factory=dict)
     check_at: int = _FEWEST_FOR_TIGHT
     tight: bool = False
 
-    def start_series(self, iterations: int, block: _Block) -> None:
-        """Begin with blocks of this many iterations, whatever was there before."""
-        self.iterations, self.blocks = iterations, [block]
+    def start_series(self, iterations: int, lap: Lap) -> None:
+        """Begin with laps of this many iterations, whatever was there before."""
+        self.iterations, self.laps, self.turns = iterations, [lap], [None]
         self.check_at, self.tight = _FEWEST_FOR_TIGHT, False
 
     def samples_of(self, name: PassName) -> list[float]:
-        return [block.totals_s[name] / self.iterations for block in self.blocks if name in block.totals_s]
+        return [lap.totals_s[name] / self.iterations for lap in self.laps if name in lap.totals_s]
 
     def walls_of(self, name: PassName) -> list[float]:
-        # The host only sees whole blocks, so a part of one has no wall time.
+        # The host only sees whole laps, so a part of one has no wall time.
         if name not in ("inference", "step") and len(self.subject.passes) > 1:
             return []
-        return [block.wall_s / self.iterations for block in self.blocks if block.wall_s is not None]
+        return [lap.wall_s / self.iterations for lap in self.laps if lap.wall_s is not None]
 
 
 def _no_report(_label: str) -> None:
@@ -92,10 +76,6 @@ def _no_recovery() -> None:
     """Leave everything as it is."""
 
 
-def _no_mark() -> None:
-    """Time nothing."""
-
-
 class Engine:
     """Measures subjects side by side.
 
@@ -104,7 +84,7 @@ class Engine:
 
     Args:
         subjects: What to measure. They take turns, so that a machine that drifts drifts for all of them.
-        clock: Times the blocks and the budget.
+        stopwatch: Times the samples and the budget.
         limits: When to stop.
         seed: Decides the random order of the turns.
         report: Told what runs now.
@@ -114,14 +94,14 @@ class Engine:
     def __init__(
         self,
         subjects: Sequence[Subject],
-        clock: Clock,
+        stopwatch: Stopwatch,
         limits: Limits,
         *,
         seed: int = 0,
         report: Callable[[str], None] = _no_report,
         recover: Callable[[], None] = _no_recovery,
     ) -> None:
-        self._clock = clock
+        self._stopwatch = stopwatch
         self._limits = limits
         # Any order will do, as long as it is mixed and can be had again.
         self._order = random.Random(seed)  # noqa: S311
@@ -143,16 +123,16 @@ class Engine:
         Where variants are compared, those of the ratios have to be tight as well. How wide they are decides, never
         what they say: to stop as soon as a verdict is reached would reach it too often.
         """
-        started_s = self._clock.now_s()
-        live = [run for run in self._runs if run.blocks]
+        started_s = self._stopwatch.now_s()
+        live = [run for run in self._runs if run.laps]
         while live:
             self._order.shuffle(live)
             for run in live:
                 self._report(run.subject.label)
                 self._guarded(run, self._take)
             # Whoever did not take its turn, for want of time or because it failed, never will again.
-            live = [run for run in live if run.exercise is not None and self._fits(run.blocks[-1].taken_s)]
-            long_enough = self._clock.now_s() - started_s >= self._limits.min_time_s
+            live = [run for run in live if run.exercise is not None and self._fits(run.laps[-1].taken_s)]
+            long_enough = self._stopwatch.now_s() - started_s >= self._limits.min_time_s
             tight = [self._is_tight(run) for run in live]
             if all(tight) and long_enough and self._ratios_are_tight():
                 return
@@ -160,16 +140,16 @@ class Engine:
 
     def exercises(self, variant: str = BLOCK) -> tuple[Exercise, ...]:
         """Give the exercises of a variant that still work, for measurements other than of time."""
-        runs = [run for run in self._runs if run.subject.variant == variant and run.blocks]
+        runs = [run for run in self._runs if run.subject.variant == variant and run.laps]
         return tuple(run.exercise for run in runs if run.exercise is not None)
 
     def time_left_s(self) -> float:
         """Give the seconds until the deadline."""
-        return self._limits.deadline_s - self._clock.now_s()
+        return self._limits.deadline_s - self._stopwatch.now_s()
 
     def cheapest_call_s(self) -> float:
         """Give the least that one call of any subject has taken from the budget; 0 before any has."""
-        calls = [block.taken_s / run.iterations for run in self._runs for block in run.blocks[-1:]]
+        calls = [lap.taken_s / run.iterations for run in self._runs for lap in run.laps[-1:]]
         return min(calls, default=0.0)
 
     def series(self) -> tuple[Series, ...]:
@@ -188,7 +168,11 @@ class Engine:
                         first_call_s=run.first_call_s.get(name),
                         failure=run.failures.get(name),
                         variant=run.subject.variant,
-                        turns=tuple(block.turn for block in run.blocks if name in block.totals_s),
+                        turns=tuple(
+                            turn
+                            for turn, lap in zip(run.turns, run.laps, strict=True)
+                            if name in lap.totals_s
+                        ),
                     )
                 )
         return tuple(found)
@@ -200,7 +184,7 @@ class Engine:
             action(run)
         # Whatever a user's module raises is a result. The handler ends before the next attempt, so that the
         # exception's frames let go of their tensors.
-        except (KeyboardInterrupt, GeneratorExit):
+        except ENDINGS:
             raise
         except BaseException as error:  # noqa: BLE001 - sys.exit in a forward, too
             failure = describe_failure(error)
@@ -223,15 +207,21 @@ class Engine:
     def _open(self, run: _Run) -> None:
         if not self._fits(self.cheapest_call_s()):
             return
-        exercise = run.subject.make()
-        first = self._time(exercise, 1)
+        exercise = self._build(run.subject)
+        first = self._stopwatch.time(exercise, 1)
         run.first_call_s = first.totals_s
         run.exercise = exercise
         for _ in range(_WARM_UP_CALLS):
             if self._is_dear(first.taken_s):
                 break
-            self._time(exercise, 1)
+            self._stopwatch.time(exercise, 1)
         self._calibrate(run, exercise, first.taken_s)
+
+    def _build(self, subject: Subject) -> Exercise:
+        made: list[Exercise] = []
+        # In a group of processes, one that cannot build it stops the others as well.
+        self._stopwatch.gather(lambda: made.append(subject.make()))
+        return made[0]
 
     def _calibrate(self, run: _Run, exercise: Exercise, expected_s: float, iterations: int = 1) -> None:
         """Find how many calls make a sample; the block that proves it is the first sample.
@@ -241,50 +231,35 @@ class Engine:
         """
         proven = False
         while self._fits(expected_s):
-            block = self._time(exercise, iterations, lead_in=proven and not self._is_long(expected_s))
-            shortest_s = min(block.totals_s.values())
+            lap = self._stopwatch.time(exercise, iterations, lead_in=proven and not self._is_long(expected_s))
+            shortest_s = min(lap.totals_s.values())
             if shortest_s >= self._limits.sample_s or iterations >= _MOST_ITERATIONS:
-                if proven or self._is_dear(block.taken_s):
-                    run.start_series(iterations, block)
+                if proven or self._is_dear(lap.taken_s):
+                    run.start_series(iterations, lap)
                     return
-                proven, expected_s = True, block.taken_s
+                proven, expected_s = True, lap.taken_s
                 continue
             proven = False
             grown = _grow(iterations, shortest_s, self._limits.sample_s)
-            expected_s = block.taken_s * grown / iterations
+            expected_s = lap.taken_s * grown / iterations
             iterations = grown
 
     def _take(self, run: _Run) -> None:
         """Take one sample; if it shows that samples are too short, begin anew with longer ones."""
-        latest = run.blocks[-1]
+        latest = run.laps[-1]
         if run.exercise is None or not self._fits(latest.taken_s):
             return
-        block = self._time(run.exercise, run.iterations, lead_in=not self._is_long(latest.taken_s))
-        run.blocks.append(replace(block, turn=self._turn))
-        shortest_s = min(block.totals_s.values())
+        lead_in = not self._is_long(latest.taken_s)
+        lap = self._stopwatch.time(run.exercise, run.iterations, lead_in=lead_in)
+        run.laps.append(lap)
+        run.turns.append(self._turn)
+        shortest_s = min(lap.totals_s.values())
         if shortest_s < _TOO_SHORT * self._limits.sample_s and run.iterations < _MOST_ITERATIONS:
             grown = _grow(run.iterations, shortest_s, self._limits.sample_s)
-            self._calibrate(run, run.exercise, block.taken_s * grown / run.iterations, grown)
-
-    def _time(self, exercise: Exercise, iterations: int, *, lead_in: bool = False) -> _Block:
-        started_s = self._clock.now_s()
-        # As timeit does: a collection belongs to nobody's block.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            if lead_in:
-                exercise.run(math.ceil(iterations / _LEAD_IN_SHARE), _no_mark)
-            self._clock.begin()
-            exercise.run(iterations, self._clock.mark)
-            times = self._clock.end()
-        finally:
-            if collecting:
-                gc.enable()
-        totals_s = add_up(times.intervals_s, exercise)
-        return _Block(totals_s, times.wall_s, self._clock.now_s() - started_s)
+            self._calibrate(run, run.exercise, lap.taken_s * grown / run.iterations, grown)
 
     def _fits(self, expected_s: float) -> bool:
-        now_s = self._clock.now_s()
+        now_s = self._stopwatch.now_s()
         return now_s < self._limits.deadline_s and now_s + expected_s <= self._limits.deadline_s
 
     def _is_long(self, taken_s: float) -> bool:
@@ -295,9 +270,9 @@ class Engine:
 
     def _is_tight(self, run: _Run) -> bool:
         """Look, now and then, whether the intervals of a run are narrow enough."""
-        if len(run.blocks) >= run.check_at:
+        if len(run.laps) >= run.check_at:
             # Sorting anew at every sample would cost more than the samples.
-            run.check_at = math.ceil(1.2 * len(run.blocks))
+            run.check_at = math.ceil(1.2 * len(run.laps))
             run.tight = all(
                 is_tight(run.samples_of(name), self._limits.tightness) for name in run.subject.passes
             )

@@ -25,6 +25,10 @@ class NothingToDifferentiateError(RuntimeError):
     """No output of the block depends on anything that takes a gradient."""
 
 
+class SilentPeersError(Exception):
+    """The other processes of a group do not answer any more, so nothing can be measured with them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a pass could not be run, or not to its end.
@@ -44,6 +48,34 @@ class Failure:
     whole_trace: str = ""
 
 
+class FailedError(RuntimeError):
+    """What another process of the group has met.
+
+    Args:
+        failure: Its description.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"{failure.error}: {failure.message}")
+        self.failure = failure
+
+
+class FailedAloneError(SilentPeersError):
+    """A pass failed in this process, and the others wait for something that it will never send.
+
+    Args:
+        failure: Its description.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"{failure.error}: {failure.message}")
+        self.failure = failure
+
+
+# What ends a run, and not only the pass in which it arises.
+ENDINGS = (KeyboardInterrupt, GeneratorExit, SilentPeersError)
+
+
 def describe_failure(error: BaseException) -> Failure:
     """Turn an exception into what a reader needs of it.
 
@@ -54,6 +86,8 @@ def describe_failure(error: BaseException) -> Failure:
         >>> describe_failure(MemoryError()).code
         'out-of-memory'
     """
+    if isinstance(error, FailedError):
+        return error.failure
     return Failure(
         code=_code_of(error),
         error=type(error).__name__,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,26 +11,47 @@ from torch.utils.flop_counter import FlopCounterMode
 from rescli.graph.trace import trace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rescli.bench.passes import Training
     from rescli.bench.result import PassName
     from rescli.spec.prepare import PreparedBlock
 
 
-def count_flops(block: PreparedBlock, training: Training | None) -> dict[PassName, int]:
-    """Count the operations of each pass, two for a multiply-add; passes that cannot be counted are left out.
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What could be counted.
+
+    Args:
+        flops: Operations by pass, two for a multiply-add.
+        why_not: Why a pass is not in there; empty if all are.
+    """
+
+    flops: Mapping[PassName, int] = field(default_factory=dict)
+    why_not: str = ""
+
+
+def count_flops(block: PreparedBlock, training: Training | None) -> Counted:
+    """Count the operations of each pass.
 
     Args:
         block: What is measured, with the input it is measured on.
         training: Makes its backward pass, or None if that is not wanted.
     """
     graph = trace(block.module, block.inputs, name=block.name, target=block.target, origin=block.origin)
-    if graph.uncounted or graph.failure is not None:
-        return {}
+    if graph.failure is not None:
+        return Counted(why_not="the block cannot be traced")
+    if graph.uncounted:
+        first, *more = (path or "the block itself" for path in graph.uncounted)
+        whose = f"{first} and {len(more)} more compute" if more else f"{first} computes"
+        return Counted(why_not=f"there is no formula for what {whose}")
     counts: dict[PassName, int] = {"inference": graph.flops, "forward": graph.flops}
-    backward = None if training is None else backward_flops(training, graph.flops)
-    if backward is not None:
-        counts |= {"backward": backward, "step": graph.flops + backward}
-    return counts
+    if training is None:
+        return Counted(counts)
+    backward = backward_flops(training, graph.flops)
+    if backward is None:
+        return Counted(counts, "PyTorch's counter does not see every operation of the block")
+    return Counted(counts | {"backward": backward, "step": graph.flops + backward})
 
 
 def warm_up_counter() -> None:

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def match_blocks(
-    blocks: Sequence[PreparedBlock], versus: str, others: Sequence[PreparedBlock]
+    blocks: Sequence[PreparedBlock],
+    versus: str,
+    others: Sequence[PreparedBlock],
+    *,
+    single: bool = False,
 ) -> list[Match]:
     """Give each block what it is compared with.
 
@@ -23,13 +27,14 @@ def match_blocks(
         versus: The value of ``--versus``.
         others: The blocks that it names; one alone is compared with every block, of several the one with the same
             name.
+        single: Whether each is compared with itself on one device in one process.
 
     Raises:
         CommandLineError: There are several, and none has the name of a block.
     """
     if not others:
-        return [Match(block, plain=versus == PLAIN) for block in blocks]
-    return [Match(block, versus=_counterpart(block, versus, others)) for block in blocks]
+        return [Match(block, plain=versus == PLAIN, single=single) for block in blocks]
+    return [Match(block, versus=_counterpart(block, versus, others), single=single) for block in blocks]
 
 
 def _counterpart(block: PreparedBlock, versus: str, others: Sequence[PreparedBlock]) -> PreparedBlock:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rescli.bench.result import PassName
     from rescli.bench.subject import Exercise
@@ -70,6 +70,25 @@ def measure_memory(exercise: Exercise, allocator: Allocator) -> dict[PassName, M
     return {
         name: MemoryUse(max(intervals[place] for place in places), retained)
         for name, places in exercise.parts.items()
+    }
+
+
+def add_memory(uses: Sequence[Mapping[PassName, MemoryUse]]) -> dict[PassName, MemoryUse]:
+    """Add up what several processes take, as if their peaks came at the same moment.
+
+    Args:
+        uses: What each process takes, by pass; a pass that is not known of all is left out.
+
+    Example:
+        >>> add_memory([{"step": MemoryUse(8, 0)}, {"step": MemoryUse(4, 1)}])
+        {'step': MemoryUse(peak_bytes=12, retained_bytes=1)}
+    """
+    known = [name for name in uses[0] if all(name in use for use in uses)] if uses else []
+    return {
+        name: MemoryUse(
+            sum(use[name].peak_bytes for use in uses), sum(use[name].retained_bytes for use in uses)
+        )
+        for name in known
     }
 
 

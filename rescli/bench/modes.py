@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from rescli.bench.parallel import spread
+from rescli.bench.parallel import distribute, settle, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Modes:
         amp: Whether it runs under autocast, in the type that PyTorch chooses for the device.
         compiled: Whether ``torch.compile`` makes it.
         channels_last: Whether weights and inputs of four or five dimensions lie channels last.
-        parallel: ``none``, or ``dp`` for ``nn.DataParallel``.
+        parallel: ``none``, ``dp`` for ``nn.DataParallel`` or ``ddp`` for ``DistributedDataParallel``.
     """
 
     amp: bool = False
@@ -73,6 +73,8 @@ def dress(
         modes: What is to be done.
         devices: Where it runs; more than one only with ``dp``.
     """
+    if modes.compiled or modes.parallel != "none":
+        settle(module, inputs)
     if modes.channels_last:
         inputs = put_channels_last(module, inputs)
     if modes.compiled:
@@ -81,6 +83,8 @@ def dress(
         module = compiled if isinstance(compiled, nn.Module) else module
     if modes.parallel == "dp":
         module = spread(module, devices)
+    if modes.parallel == "ddp":
+        module = distribute(module, devices[0])
     dtype = modes.autocast_dtype(devices[0])
     return module if dtype is None else Autocast(module, devices[0], dtype), tuple(inputs)
 

@@ -16,7 +16,6 @@ an inference call is of no use to autograd.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from rescli.bench.failure import NothingToDifferentiateError
+from rescli.threads.copies import copy_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -153,10 +153,10 @@ def private_copy(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[nn.Module
     """Copy a module and its inputs, so that running them leaves no trace on the ones given.
 
     Args:
-        module: Any module; hooks are copied with it.
+        module: Any module; hooks are copied with it, and for a lock it gets a new one.
         inputs: Its inputs; the copies are leaves that require no gradient.
     """
-    return copy.deepcopy(module), tuple(tensor.detach().clone() for tensor in inputs)
+    return copy_module(module), tuple(tensor.detach().clone() for tensor in inputs)
 
 
 def differentiable_outputs(output: object) -> Iterator[Tensor]:

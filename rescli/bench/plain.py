@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING
 
 from torch import nn
 
+from rescli.threads.copies import copy_module
 from torchresidual import Apply, Record
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def without_skips(block: nn.Module) -> nn.Module:
     """
     if isinstance(block, (Record, Apply)):
         return nn.Identity()
-    plain = copy.deepcopy(block)
+    plain = copy_module(block)
     places = list(_skips(plain))
     if not places:
         raise NothingToTakeOutError("the block has neither Record nor Apply, so there is nothing to take out")

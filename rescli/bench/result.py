@@ -29,6 +29,7 @@ WarningCode = Literal[
     "one-device",
     "no-channels",
     "other-inputs",
+    "uncounted",
 ]
 
 
@@ -72,15 +73,17 @@ class PassResult:
         name: The block's variable or function.
         target: Where the block comes from, as ``specs/basic.py:block``.
         variant: Which form of the block ran: ``block`` is the block as the spec wrote it, ``plain`` the same
-            without its skips, ``versus`` the block that it is compared with.
+            without its skips, ``versus`` the block that it is compared with, ``single`` the block on one device
+            in one process, beside one that is spread over several.
         device: Where it ran; several devices are joined by commas.
-        parallel: ``none`` or ``dp``.
+        parallel: ``none``, ``dp`` for ``nn.DataParallel`` or ``ddp`` for ``DistributedDataParallel``.
         dtype: Floating point type of the block.
         autocast_dtype: Type that autocast computes in; None without ``--amp``.
         compiled: Whether ``torch.compile`` made it.
         channels_last: Whether weights and inputs lie channels last.
         commit: Commit of the repository that the spec lies in, with ``+`` if there are changes; None if unknown.
-        batch_size: Items in the batch, over all devices.
+        batch_size: Items in the batch, over all devices and processes.
+        workers: How many devices or processes share a batch.
         pass_name: Which pass was timed.
         samples_s: Time of one call, a value for each sample, in the order they were taken.
         iterations: Calls that one sample averages over; 0 if none was taken.
@@ -107,6 +110,7 @@ class PassResult:
     dtype: str
     batch_size: int
     pass_name: PassName
+    workers: int = 1
     autocast_dtype: str | None = None
     compiled: bool = False
     channels_last: bool = False
@@ -134,8 +138,8 @@ class Comparison:
     Args:
         a: What it is compared with: the TARGET under ``--versus``, under ``--baseline`` the one of the file.
         b: What is compared: under ``--versus`` the plain block or the other TARGET; under ``--baseline`` the
-            TARGET as it is now.
-        kind: Which of the two options asked for it.
+            TARGET as it is now; under ``--parallel`` the TARGET on one device in one process.
+        kind: Which of the options asked for it; ``scaling`` is ``--parallel``.
         name: The block's variable or function.
         device: Where both ran.
         dtype: Floating point type of the block.
@@ -148,11 +152,12 @@ class Comparison:
         paired: Whether the samples were taken side by side.
         pairs: How many pairs there are; None if unpaired.
         variant: Which form of the block b is, as in its row.
+        workers: Under ``--parallel`` how many devices or processes shared the batch in a; else None.
     """
 
     a: str
     b: str
-    kind: Literal["versus", "baseline"]
+    kind: Literal["versus", "baseline", "scaling"]
     name: str
     device: str
     dtype: str
@@ -165,6 +170,12 @@ class Comparison:
     paired: bool
     pairs: int | None = None
     variant: str = "block"
+    workers: int | None = None
+
+    @property
+    def efficiency(self) -> float | None:
+        """Under ``--parallel`` the speed-up, which is the ratio, over the number of workers."""
+        return None if self.workers is None else self.ratio / self.workers
 
     @property
     def is_regression(self) -> bool:

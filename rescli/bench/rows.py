@@ -31,7 +31,7 @@ class Case:
         name: The block's variable or function.
         target: Where the block comes from.
         device: Where it runs.
-        parallel: ``none`` or ``dp``.
+        parallel: ``none``, ``dp`` or ``ddp``.
         dtype: Floating point type of the block.
         batch_size: Items in the batch.
         variant: Which form of the block it is.
@@ -41,7 +41,9 @@ class Case:
         commit: Commit of the repository that the spec lies in.
         timer_s: What reading the clock takes.
         max_time_s: The time that was allowed, for the sentence that says it was too little.
+        workers: How many devices or processes share a batch.
         flops: Operations by pass, for those that were counted.
+        uncounted: Why others were not; empty where that is not to be told.
         matmul_rate: Operations a second of a large matrix product, in the type that is computed in.
         memory: Memory by pass, for those that were measured.
         warnings: What holds for every row.
@@ -61,7 +63,9 @@ class Case:
     channels_last: bool = False
     commit: str | None = None
     matmul_rate: float | None = None
+    workers: int = 1
     flops: Mapping[PassName, int] = field(default_factory=dict)
+    uncounted: str = ""
     memory: Mapping[PassName, MemoryUse] = field(default_factory=dict)
     warnings: tuple[BenchWarning, ...] = ()
 
@@ -83,6 +87,7 @@ def make_row(case: Case, series: Series) -> PassResult:
         variant=case.variant,
         device=case.device,
         parallel=case.parallel,
+        workers=case.workers,
         dtype=case.dtype,
         batch_size=case.batch_size,
         pass_name=series.pass_name,
@@ -133,6 +138,8 @@ def _warnings(case: Case, series: Series, statistics: Statistics | None) -> list
         enough_s = case.max_time_s * (FEWEST_FOR_INTERVAL + 2) / taken
         facts = {"samples": taken, "max_time_s": case.max_time_s, "enough_s": enough_s}
         found.append(BenchWarning("too-few-samples", facts))
+    elif case.uncounted and series.pass_name not in case.flops:
+        found.append(BenchWarning("uncounted", {"reason": case.uncounted}))
     if (off := _distance(statistics)) > _UNSTEADY_SHARE:
         found.append(BenchWarning("unsteady", {"share": off}))
     readings = _READINGS.get(series.pass_name, 1 / series.iterations)

@@ -14,24 +14,31 @@ from rescli.bench.commit import commit_of
 from rescli.bench.comparing import compare_variants
 from rescli.bench.describe import batch_size_of, computing_dtype, dtype_of, shared_warnings
 from rescli.bench.engine import BLOCK, Engine
-from rescli.bench.failure import Failure, describe_failure
-from rescli.bench.flops import count_flops, warm_up_counter
+from rescli.bench.failure import FailedError, Failure, describe_failure
+from rescli.bench.flops import Counted, count_flops, warm_up_counter
+from rescli.bench.group_stopwatch import GroupStopwatch
 from rescli.bench.headroom import available_bytes, check_headroom
 from rescli.bench.matmul import matmul_rate
+from rescli.bench.memory import add_memory
 from rescli.bench.memory_pass import measure_variant
+from rescli.bench.parallel import warm_up_distribution
 from rescli.bench.passes import Training, private_copy
 from rescli.bench.plain import NothingToTakeOutError
 from rescli.bench.result import PASSES
 from rescli.bench.rows import Case, make_row
+from rescli.bench.stopwatch import ClockStopwatch
 from rescli.bench.subject import Limits, Series
-from rescli.bench.variant import PLAIN, Variant, subjects_of, variants_of
+from rescli.bench.variant import PLAIN, SINGLE, Variant, settings_of, subjects_of, variants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rescli.bench.clock import Clock
+    from rescli.bench.memory import MemoryUse
     from rescli.bench.result import Comparison, PassName, PassResult
     from rescli.bench.settings import Settings
+    from rescli.bench.stopwatch import Stopwatch
+    from rescli.bench.subject import Exercise
     from rescli.bench.variant import Match
     from rescli.spec.prepare import PreparedBlock
 
@@ -80,15 +87,26 @@ def bench_blocks(
         KeyboardInterrupt: The run was interrupted; the samples taken until then are in ``findings``.
     """
     clock = clock_for(settings.devices)
-    warm_up_counter()
-    for match in matches:
-        _know_matmul_rate(match.block, settings, clock, findings)
-    deadline_s = clock.now_s() + settings.max_time_s
+    stopwatch = _stopwatch_for(clock, settings)
+    if settings.peers is not None:
+        warm_up_distribution(settings.devices[0])
+    if settings.is_first:
+        warm_up_counter()
+    # All processes of a group measure it at the same time, as they share what the machine can do.
+    stopwatch.gather(partial(_know_matmul_rates, matches, settings, clock, findings))
+    deadline_s = stopwatch.now_s() + settings.max_time_s
     cases = [(match, size) for match in matches for size in settings.batch_sizes or (None,)]
     for place, (match, size) in enumerate(cases):
         # What one case leaves of its share goes to those behind it.
-        share_s = max(0.0, deadline_s - clock.now_s()) / (len(cases) - place)
-        _bench_case(_CaseRun(match, size, settings, clock, share_s, len(cases), findings), report)
+        share_s = max(0.0, deadline_s - stopwatch.now_s()) / (len(cases) - place)
+        _bench_case(_CaseRun(match, size, settings, clock, stopwatch, share_s, len(cases), findings), report)
+
+
+def _stopwatch_for(clock: Clock, settings: Settings) -> Stopwatch:
+    alone = ClockStopwatch(clock)
+    if settings.peers is None:
+        return alone
+    return GroupStopwatch(alone, settings.peers, settings.is_interrupted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +117,7 @@ class _CaseRun:
     batch_size: int | None
     settings: Settings
     clock: Clock
+    stopwatch: Stopwatch
     share_s: float
     cases: int
     findings: Findings
@@ -106,7 +125,7 @@ class _CaseRun:
 
 def _bench_case(run: _CaseRun, report: Callable[[str], None]) -> None:
     settings = run.settings
-    started_s = run.clock.now_s()
+    started_s = run.stopwatch.now_s()
     try:
         match, variants, missing = _sized_variants(run)
         cases = {variant.label: _describe_case(run, variant) for variant in variants}
@@ -124,7 +143,7 @@ def _bench_case(run: _CaseRun, report: Callable[[str], None]) -> None:
     )
     engine = Engine(
         [subject for variant in variants for subject in subjects_of(variant, settings)],
-        run.clock,
+        run.stopwatch,
         limits,
         seed=settings.seed,
         report=lambda label: report(f"{match.block.name}, batch {cases[BLOCK].batch_size}: {label}"),
@@ -136,7 +155,7 @@ def _bench_case(run: _CaseRun, report: Callable[[str], None]) -> None:
             torch.manual_seed(settings.seed)
             engine.open()
             for variant in variants:
-                cases[variant.label] = _with_extras(engine, variant, cases[variant.label], settings)
+                cases[variant.label] = _with_extras(engine, variant, cases[variant.label], run)
             engine.sample()
     except KeyboardInterrupt:
         interrupted = True
@@ -194,52 +213,78 @@ def _as_no_plain(failure: Failure) -> Failure:
     return replace(failure, code="no-plain") if is_theirs else failure
 
 
-def _with_extras(engine: Engine, variant: Variant, case: Case, settings: Settings) -> Case:
+def _with_extras(engine: Engine, variant: Variant, case: Case, run: _CaseRun) -> Case:
     """Count operations and measure memory, unless the calls it takes are too dear for the time that is left."""
+    settings = settings_of(variant, run.settings)
     exercises = engine.exercises(variant.label)
     affordable_s = _SHARE_FOR_EXTRAS * engine.time_left_s()
-    if not exercises or engine.cheapest_call_s() > affordable_s:
+    if not exercises:
         return case
+    if engine.cheapest_call_s() > affordable_s:
+        return replace(case, uncounted="no time was left to count them")
     training = next((one for one in exercises if isinstance(one, Training)), None)
     if training is not None and (settings.modes.compiled or settings.modes.parallel != "none"):
         # PyTorch's counter looks into neither compiled code nor other threads.
         training = Training(*private_copy(variant.block.module, variant.block.inputs))
-    flops = count_flops(variant.block, training)
+    counts: list[Counted] = []
+    # Of the whole batch, so one process will do.
+    run.stopwatch.gather(
+        lambda: counts.append(count_flops(variant.block, training) if run.settings.is_first else Counted())
+    )
+    case = replace(case, flops=counts[0].flops, uncounted=counts[0].why_not)
     if engine.cheapest_call_s() > _SHARE_FOR_EXTRAS * engine.time_left_s():
-        return replace(case, flops=flops)
-    return replace(case, flops=flops, memory=measure_variant(exercises, variant, settings))
+        return case
+    return replace(case, memory=_memory_of(variant, exercises, run))
 
 
-def _know_matmul_rate(block: PreparedBlock, settings: Settings, clock: Clock, findings: Findings) -> None:
-    device, dtype = settings.devices[0], computing_dtype(block, settings)
-    key = (str(device), dtype)
-    if key not in findings.matmul_rates:
-        findings.matmul_rates[key] = matmul_rate(device, dtype, clock)
+def _memory_of(
+    variant: Variant, exercises: Sequence[Exercise], run: _CaseRun
+) -> Mapping[PassName, MemoryUse]:
+    """Measure the memory of a variant in every process that runs it."""
+    is_idle = variant.label == SINGLE and not run.settings.is_first
+    settings = settings_of(variant, run.settings)
+    try:
+        found = run.stopwatch.gather(lambda: {} if is_idle else measure_variant(exercises, variant, settings))
+    except FailedError:  # in another process; what it leaves unknown is no reason to end
+        return {}
+    return add_memory([uses for uses in found if uses])
+
+
+def _know_matmul_rates(
+    matches: Sequence[Match], settings: Settings, clock: Clock, findings: Findings
+) -> None:
+    device = settings.devices[0]
+    for match in matches:
+        dtype = computing_dtype(match.block, settings)
+        key = (str(device), dtype)
+        if key not in findings.matmul_rates:
+            findings.matmul_rates[key] = matmul_rate(device, dtype, clock)
 
 
 def _describe_case(run: _CaseRun, variant: Variant) -> Case:
-    settings, block = run.settings, variant.block
+    settings, block = settings_of(variant, run.settings), variant.block
     rate = run.findings.matmul_rates.get((str(settings.devices[0]), computing_dtype(block, settings)))
     return replace(
-        _bare_case(run, block, variant.label),
+        _bare_case(settings, block, variant.label),
         timer_s=mark_cost_s(run.clock),
-        matmul_rate=None if rate is None else rate * len(settings.devices),
+        matmul_rate=None if rate is None else rate * settings.workers,
         warnings=tuple(shared_warnings(variant, settings)),
     )
 
 
-def _bare_case(run: _CaseRun, block: PreparedBlock, label: str) -> Case:
-    modes = run.settings.modes
-    autocast = modes.autocast_dtype(run.settings.devices[0])
+def _bare_case(settings: Settings, block: PreparedBlock, label: str) -> Case:
+    modes = settings.modes
+    autocast = modes.autocast_dtype(settings.devices[0])
     return Case(
         name=block.name,
         target=block.target,
-        device=run.settings.device_names,
+        device=settings.device_names,
         parallel=modes.parallel,
+        workers=settings.workers,
         dtype=dtype_of(block),
         batch_size=batch_size_of(block),
         timer_s=0.0,
-        max_time_s=run.settings.max_time_s,
+        max_time_s=settings.max_time_s,
         variant=label,
         autocast_dtype=None if autocast is None else str(autocast).removeprefix("torch."),
         compiled=modes.compiled,
@@ -250,7 +295,7 @@ def _bare_case(run: _CaseRun, block: PreparedBlock, label: str) -> Case:
 
 def _failed_rows(run: _CaseRun, block: PreparedBlock, label: str, failure: Failure) -> Iterator[PassResult]:
     """Give the rows of what did not even get its input."""
-    case = _bare_case(run, block, label)
+    case = _bare_case(run.settings, block, label)
     if run.batch_size is not None:
         case = replace(case, batch_size=run.batch_size)
     for name in PASSES:

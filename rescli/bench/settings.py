@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,8 +12,9 @@ from rescli.bench.modes import Modes
 from rescli.bench.result import PASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from rescli.bench.peers import Peers
     from rescli.bench.result import PassName
 
 
@@ -22,7 +23,7 @@ class Settings:
     """How blocks are measured.
 
     Args:
-        devices: Where they run; more than one only with ``dp``, the output arrives on the first.
+        devices: Where they run in this process; more than one only with ``dp``, the output arrives on the first.
         passes: Which passes are wanted.
         batch_sizes: Sizes of the batch, each measured on its own; empty for the block's own.
         modes: How they are run: autocast, compiled, channels last, over several GPUs.
@@ -30,6 +31,8 @@ class Settings:
         min_time_s: Least sampling time of a target, if ``max_time_s`` allows.
         max_time_s: Most time that one target takes.
         seed: Decides dropout and the order of the turns.
+        peers: The processes that measure together with ``ddp``; None for this one alone.
+        is_interrupted: Says whether Ctrl-C was pressed and waits for all processes to notice.
     """
 
     devices: tuple[torch.device, ...] = (torch.device("cpu"),)
@@ -40,6 +43,23 @@ class Settings:
     min_time_s: float = 0.5
     max_time_s: float = 10.0
     seed: int = 0
+    peers: Peers | None = None
+    is_interrupted: Callable[[], bool] = lambda: False
+
+    @property
+    def workers(self) -> int:
+        """How many devices or processes share a batch."""
+        return len(self.devices) if self.peers is None else self.peers.place.size
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process reports, and measures what is measured in one process."""
+        return self.peers is None or not self.peers.place.rank
+
+    def alone(self) -> Settings:
+        """Give the same settings for one device and one process."""
+        modes = replace(self.modes, parallel="none")
+        return replace(self, devices=self.devices[:1], modes=modes, peers=None)
 
     @property
     def on_cuda(self) -> bool:

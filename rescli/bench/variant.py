@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rescli.bench.engine import BLOCK
+from rescli.bench.idle import Idle
 from rescli.bench.modes import dress
+from rescli.bench.parallel import share_of
 from rescli.bench.passes import Forward, Inference, Training, private_copy
 from rescli.bench.plain import without_skips
 from rescli.bench.subject import Subject
@@ -16,11 +18,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from rescli.bench.result import PassName
     from rescli.bench.settings import Settings
     from rescli.bench.subject import Exercise
     from rescli.spec.prepare import PreparedBlock
 
-PLAIN, VERSUS = "plain", "versus"
+PLAIN, VERSUS, SINGLE = "plain", "versus", "single"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Variant:
     """One form of a block.
 
     Args:
-        label: ``block``, ``plain`` or ``versus``.
+        label: ``block``, ``plain``, ``versus``, or ``single`` for the block on one device in one process.
         block: What is measured, with its inputs.
         own_inputs: Whether its inputs are others than those of the block it is compared with.
     """
@@ -46,11 +49,13 @@ class Match:
         block: The block of the TARGET.
         plain: Whether it is compared with itself without its skips.
         versus: The block of another TARGET that it is compared with, or None.
+        single: Whether it is compared with itself on one device in one process.
     """
 
     block: PreparedBlock
     plain: bool = False
     versus: PreparedBlock | None = None
+    single: bool = False
 
 
 def variants_of(match: Match) -> tuple[Variant, ...]:
@@ -71,6 +76,8 @@ def variants_of(match: Match) -> tuple[Variant, ...]:
         alike = _forms(match.versus) == _forms(match.block)
         other = replace(match.versus, inputs=match.block.inputs) if alike else match.versus
         found.append(Variant(VERSUS, other, own_inputs=not alike))
+    if match.single:
+        found.append(Variant(SINGLE, match.block))
     return tuple(found)
 
 
@@ -82,19 +89,24 @@ def subjects_of(variant: Variant, settings: Settings) -> list[Subject]:
         settings: Which passes, and how.
     """
     label, name = variant.label, f"{variant.label}, " if variant.label != BLOCK else ""
+    is_idle = label == SINGLE and not settings.is_first
 
-    def build(kind: Callable[[nn.Module, Sequence[Tensor]], Exercise]) -> Callable[[], Exercise]:
-        return lambda: kind(*dressed_copy(variant, settings))
+    def build(
+        kind: Callable[[nn.Module, Sequence[Tensor]], Exercise], *passes: PassName
+    ) -> Callable[[], Exercise]:
+        # The device that it is measured on has the machine for itself meanwhile.
+        return lambda: Idle(passes) if is_idle else kind(*dressed_copy(variant, settings))
 
     subjects = []
     if "inference" in settings.passes:
-        subjects.append(Subject(f"{name}inference", ("inference",), build(Inference), variant=label))
-    forward = Subject(f"{name}forward", ("forward",), build(Forward), variant=label)
+        subjects.append(
+            Subject(f"{name}inference", ("inference",), build(Inference, "inference"), variant=label)
+        )
+    forward = Subject(f"{name}forward", ("forward",), build(Forward, "forward"), variant=label)
     if "backward" in settings.passes or "step" in settings.passes:
         fallback = forward if "forward" in settings.passes else None
-        subjects.append(
-            Subject(f"{name}step", ("forward", "backward", "step"), build(Training), fallback, label)
-        )
+        passes: tuple[PassName, ...] = ("forward", "backward", "step")
+        subjects.append(Subject(f"{name}step", passes, build(Training, *passes), fallback, label))
     elif "forward" in settings.passes:
         subjects.append(forward)
     return subjects
@@ -107,8 +119,21 @@ def dressed_copy(variant: Variant, settings: Settings) -> tuple[nn.Module, tuple
         variant: What is measured; it stays as it is.
         settings: How.
     """
+    settings = settings_of(variant, settings)
     module, inputs = private_copy(variant.block.module, variant.block.inputs)
+    if settings.peers is not None:
+        inputs = share_of(inputs, variant.block.batch_dim, settings.peers.place)
     return dress(module, inputs, settings.modes, settings.devices)
+
+
+def settings_of(variant: Variant, settings: Settings) -> Settings:
+    """Give the settings that a variant runs under.
+
+    Args:
+        variant: What is measured.
+        settings: How its block is.
+    """
+    return settings.alone() if variant.label == SINGLE else settings
 
 
 def _forms(block: PreparedBlock) -> list[tuple[object, ...]]:

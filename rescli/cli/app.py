@@ -23,6 +23,7 @@ from rescli.cli.console import drop_output, flush_output, prepare_streams, write
 from rescli.cli.errors import show_traceback, write_error, write_fault
 from rescli.cli.exit_codes import ExitCode, exit_code_of
 from rescli.cli.interrupt import watched_interrupts
+from rescli.cli.typed import typed_arguments
 from rescli.errors import CommandLineError, FileError, RescliError
 
 if TYPE_CHECKING:
@@ -194,11 +195,13 @@ def run(arguments: Sequence[str]) -> int:
     """
     prepare_streams()
     token = show_traceback.set(False)
+    typed = typed_arguments.set(tuple(arguments))
     try:
         with watched_interrupts() as interrupted:
             return _guarded(arguments, interrupted)
     finally:
         show_traceback.reset(token)
+        typed_arguments.reset(typed)
 
 
 def _guarded(arguments: Sequence[str], interrupted: Callable[[], bool]) -> int:

@@ -39,6 +39,7 @@ class Job:
         baseline: A saved run to compare with, or None.
         fail_above: How much slower than that, as a share, is too slow.
         force: Whether a baseline of another machine or setting will do.
+        words: Gives what this process has said so far, if it is one of a group that does not speak.
     """
 
     names: Sequence[str]
@@ -48,6 +49,7 @@ class Job:
     baseline: Baseline | None
     fail_above: float
     force: bool
+    words: Callable[[], str] = str
 
 
 def measure(job: Job, report: Callable[[str], None]) -> tuple[BenchResult, ExitCode]:
@@ -109,7 +111,10 @@ def _run_targets(job: Job, findings: Findings, report: Callable[[str], None]) ->
             count = f"[{place + 1}/{len(job.names)}]" if len(job.names) > 1 else ""
             first = len(findings.rows)
             with _noted(codes):
-                matches = match_blocks(prepared.results, job.versus, others)
+                _check_alike(name, prepared.results, job)
+                matches = match_blocks(
+                    prepared.results, job.versus, others, single=job.how.modes.parallel != "none"
+                )
                 _check_dtypes(job, prepared.results)
                 # What a block prints would end up in the middle of the result.
                 with contextlib.redirect_stdout(sys.stderr):
@@ -128,6 +133,22 @@ def _noted(codes: list[ExitCode]) -> Iterator[None]:
     except RescliError as error:
         write_error(error)
         codes.append(exit_code_of(error))
+
+
+def _check_alike(name: str, blocks: Sequence[PreparedBlock], job: Job) -> None:
+    """Refuse a target that is another one in each process of a group: they would wait for each other forever."""
+    if job.how.peers is None:
+        return
+    found = job.how.peers.exchange(([block.target for block in blocks], job.words()))
+    first, _ = found[0]
+    others = [(rank, words) for rank, (targets, words) in enumerate(found) if targets != first]
+    if others:
+        rank, words = others[0]
+        raise SpecError(
+            f"{name} is not the same in all {len(found)} processes{f'; process {rank} says:' if words else ''}",
+            hint="what a spec builds must not depend on the process",
+            details=words,
+        )
 
 
 def _check_dtypes(job: Job, blocks: Sequence[PreparedBlock]) -> None:

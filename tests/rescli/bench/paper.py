@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rescli.bench.clock import BlockTimes
 from rescli.bench.engine import Engine
+from rescli.bench.stopwatch import ClockStopwatch
 from rescli.bench.subject import Limits, Subject
 
 if TYPE_CHECKING:
@@ -76,4 +77,4 @@ def engine(
     seed: int = 0,
 ) -> Engine:
     limits = Limits(deadline_s=clock.now_s() + seconds, min_time_s=at_least)
-    return Engine(subjects, clock, limits, seed=seed)
+    return Engine(subjects, ClockStopwatch(clock), limits, seed=seed)

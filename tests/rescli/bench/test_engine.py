@@ -8,6 +8,7 @@ import pytest
 
 from rescli.bench.compare import judge, paired_ratio
 from rescli.bench.engine import Engine, is_tight
+from rescli.bench.stopwatch import ClockStopwatch
 from rescli.bench.subject import Limits, Series, Subject, side_by_side
 from tests.rescli.bench.paper import PaperClock, PaperExercise, engine, subject
 
@@ -317,7 +318,8 @@ def test_a_failure_is_a_fact_and_the_others_go_on() -> None:
     recovered: list[bool] = []
     works = PaperExercise(clock, lambda _call: 1e-3, name="forward")
     subjects = [subject(PaperExercise(clock, breaks)), subject(works)]
-    machine = Engine(subjects, clock, Limits(110, 0), recover=lambda: recovered.append(True))
+    stopwatch = ClockStopwatch(clock)
+    machine = Engine(subjects, stopwatch, Limits(110, 0), recover=lambda: recovered.append(True))
     machine.open()
     machine.sample()
     broken, whole = machine.series()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from rescli.bench.flops import backward_flops, count_flops
+from rescli.bench.flops import Counted, backward_flops, count_flops
 from rescli.bench.passes import Training, private_copy
 from rescli.spec.prepare import PreparedBlock
 
@@ -23,7 +23,7 @@ def test_the_backward_pass_of_a_first_layer_takes_as_much_as_its_forward_pass() 
     module = nn.Linear(64, 32)
     one = 2 * 8 * 64 * 32
     # The input takes no gradient, so only that of the weight is worked out.
-    assert count_flops(block_of(module, X), training_of(module, X)) == {
+    assert count_flops(block_of(module, X), training_of(module, X)).flops == {
         "inference": one,
         "forward": one,
         "backward": one,
@@ -34,7 +34,7 @@ def test_the_backward_pass_of_a_first_layer_takes_as_much_as_its_forward_pass() 
 def test_a_later_layer_takes_twice_as_much_backward() -> None:
     module = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64))
     one = 2 * 8 * 64 * 64
-    found = count_flops(block_of(module, X), training_of(module, X))
+    found = count_flops(block_of(module, X), training_of(module, X)).flops
     assert (found["forward"], found["backward"]) == (2 * one, 3 * one)
 
 
@@ -42,9 +42,9 @@ def test_a_counter_that_does_not_see_the_forward_pass_is_not_believed_about_the_
     # On the CPU the fused kernel of the LSTM has no formula there.
     module, x = nn.LSTM(16, 16, batch_first=True), torch.ones(2, 5, 16)
     found = count_flops(block_of(module, x), training_of(module, x))
-    assert found["forward"] > 0
-    assert "backward" not in found
-    assert "step" not in found
+    assert found.flops["forward"] > 0
+    assert set(found.flops) == {"inference", "forward"}
+    assert found.why_not == "PyTorch's counter does not see every operation of the block"
 
 
 @pytest.mark.parametrize(("forward", "expected"), [(2 * 8 * 64 * 32, 2 * 8 * 64 * 32), (7, None)])
@@ -57,8 +57,10 @@ def test_nothing_is_claimed_of_a_block_with_an_operation_that_is_not_counted() -
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.inverse(x @ x.T + torch.eye(8))
 
-    assert count_flops(block_of(Inverse(), X), None) == {}
+    found = count_flops(block_of(nn.Sequential(Inverse(), Inverse()), X[:, :8]), None)
+    assert found == Counted(why_not="there is no formula for what 0 and 1 more compute")
 
 
 def test_without_a_training_exercise_only_the_forward_pass_is_counted() -> None:
-    assert set(count_flops(block_of(nn.Linear(64, 32), X), None)) == {"inference", "forward"}
+    found = count_flops(block_of(nn.Linear(64, 32), X), None)
+    assert (set(found.flops), found.why_not) == ({"inference", "forward"}, "")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import threading
 import warnings
 from typing import TYPE_CHECKING
 
@@ -418,3 +420,105 @@ def test_what_compiling_takes_is_told_apart() -> None:
     assert row.compile_s == pytest.approx(2)
     assert row.statistics is not None
     assert row.statistics.median_s == pytest.approx(1e-3)
+
+
+# Several devices
+
+
+class _Half(nn.Module):
+    """Stands for a block that several devices share: its calls take less time."""
+
+    def __init__(self, module: nn.Module, share: float) -> None:
+        super().__init__()
+        self.module = module
+        self.share = share
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = CLOCK.seconds
+        out: Tensor = self.module(x)
+        CLOCK.seconds = before + (CLOCK.seconds - before) * self.share
+        return out
+
+
+def scaled(monkeypatch: pytest.MonkeyPatch, share: float) -> tuple[Findings, list[object]]:
+    """Measure a block on two GPUs that are not there, and say what was spread over which devices."""
+    spread: list[object] = []
+
+    def data_parallel(module: nn.Module, device_ids: list[int]) -> nn.Module:
+        spread.append(device_ids)
+        return _Half(module, share)
+
+    monkeypatch.setattr("rescli.bench.parallel.nn.DataParallel", data_parallel)
+    monkeypatch.setattr("rescli.bench.session.matmul_rate", lambda *_: 1e9)
+    monkeypatch.setattr("rescli.bench.session.measure_variant", lambda *_: {})
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext(devices))
+    settings = Settings(
+        devices=(torch.device("cuda:0"), torch.device("cuda:1")),
+        passes=("inference",),
+        min_time_s=0,
+        modes=Modes(parallel="dp"),
+    )
+    findings = Findings()
+    bench_blocks([Match(block_of(Ticking(10e-3)), single=True)], settings, findings)
+    return findings, spread
+
+
+def test_a_block_on_two_gpus_is_compared_with_the_same_batch_on_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    findings, spread = scaled(monkeypatch, share=0.625)
+    block, single = findings.rows
+    assert (block.variant, block.device, block.parallel, block.workers) == ("block", "cuda:0,cuda:1", "dp", 2)
+    assert (single.variant, single.device, single.parallel, single.workers) == ("single", "cuda:0", "none", 1)
+    assert block.batch_size == single.batch_size == 8
+    # Two devices can do twice as much, and the one block is measured as it is.
+    assert block.flops_share == pytest.approx(block.flops_per_s / 2e9 if block.flops_per_s else None)
+    assert spread == [[0, 1]]
+    (found,) = findings.comparisons
+    assert (found.kind, found.a, found.b, found.workers) == ("scaling", "spec.py:block", "single", 2)
+    assert [found.ratio, found.efficiency] == pytest.approx([1.6, 0.8])
+    assert (found.verdict, found.paired) == ("slower", True)
+
+
+def test_devices_that_only_get_in_each_others_way_have_a_speed_up_below_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (found,) = scaled(monkeypatch, share=2)[0].comparisons
+    assert [found.ratio, found.efficiency] == pytest.approx([0.5, 0.25])
+    assert found.verdict == "faster"
+
+
+# What is not counted, and what is not copied by itself
+
+
+def test_why_there_are_no_flops_is_told_once_they_would_be_looked_for() -> None:
+    class Inverse(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            CLOCK.seconds += 1e-3
+            return torch.inverse(x)
+
+    block = block_of(nn.Sequential(Inverse()), torch.eye(4))
+    (row,) = measured(block, settings=Settings(min_time_s=0, passes=("inference",)))
+    assert (row.flops, row.flops_per_s) == (None, None)
+    (warning,) = row.warnings
+    assert (warning.code, warning.facts) == (
+        "uncounted",
+        {"reason": "there is no formula for what 0 computes"},
+    )
+
+
+def test_a_block_with_a_lock_is_measured() -> None:
+    class Guarded(Ticking):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lock = threading.Lock()
+
+        def forward(self, x: Tensor) -> Tensor:
+            with self.lock:
+                return super().forward(x)
+
+    block = Guarded()
+    rows = found_by(Match(block_of(ResidualSequential(Record(), block, Apply())), plain=True)).rows
+    assert {row.variant for row in rows} == {"block", "plain"}
+    assert [codes(row) for row in rows] == [[]] * len(rows)
+    assert not block.lock.locked()

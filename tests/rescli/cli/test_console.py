@@ -135,13 +135,13 @@ def test_what_cannot_be_written_whole_is_not_written(
 ) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    whole = Path.write_text
+    whole = Path.write_bytes
 
-    def half(self: Path, text: str, encoding: str | None = None) -> int:
-        whole(self, text[:2], encoding=encoding)
+    def half(self: Path, content: bytes) -> int:
+        whole(self, content[:2])
         raise error
 
-    monkeypatch.setattr(Path, "write_text", half)
+    monkeypatch.setattr(Path, "write_bytes", half)
     with pytest.raises((FileError, KeyboardInterrupt)) as caught:
         write_file(path, "new")
     if isinstance(error, OSError):
@@ -154,7 +154,7 @@ def test_a_plain_write_would_have_left_half_a_file(tmp_path: Path, monkeypatch: 
     # The twin of the test above: it would notice a write_file that writes in place.
     path = tmp_path / "file"
     path.write_text("old")
-    monkeypatch.setattr(console, "_replace", lambda path, text: path.write_text(text[:2]))
+    monkeypatch.setattr(console, "_replace", lambda path, content: path.write_bytes(content[:2]))
     write_file(path, "new")
     assert path.read_text() != "old"
 
