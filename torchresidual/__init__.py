@@ -14,6 +14,7 @@ from torchresidual.core import Apply, Record, ResidualSequential
 from torchresidual.errors import (
     ConfigurationError,
     InPlaceError,
+    NestingError,
     OutsideBlockError,
     ResidualError,
     ShapeError,
@@ -35,6 +36,7 @@ __all__ = [
     "Edge",
     "InPlaceError",
     "LearnableAlpha",
+    "NestingError",
     "OutsideBlockError",
     "Record",
     "RecurrentWrapper",

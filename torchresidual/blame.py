@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from torch import nn
 
-from torchresidual.errors import ResidualError, ShapeError
+from torchresidual.errors import NestingError, ResidualError, ShapeError
 from torchresidual.plan import Call
 from torchresidual.wrappers import RecurrentWrapper
 
 if TYPE_CHECKING:
     from torchresidual.plan import Plan, Step
+
+_MANY_LEVELS = 20
 
 
 def complete(error: Exception, plan: Plan, step: Step, block: nn.Module) -> None:
@@ -24,7 +27,15 @@ def complete(error: Exception, plan: Plan, step: Step, block: nn.Module) -> None
         plan: The plan of the block.
         step: The step.
         block: The block; to the blocks around it, the error comes from there.
+
+    Raises:
+        NestingError: In place of a RecursionError that has come through many blocks.
     """
+    if isinstance(error, NestingError):
+        return
+    if isinstance(error, RecursionError):
+        _blame_nesting(error)
+        return
     if not isinstance(error, ResidualError):
         if hasattr(error, "add_note"):
             error.add_note(f"in a {type(block).__name__}, at '{step.path}': {type(step.module).__name__}")
@@ -38,6 +49,23 @@ def complete(error: Exception, plan: Plan, step: Step, block: nn.Module) -> None
     error.enter(next(inside, ""))
     error.enter(step.path)
     error.origin = block
+
+
+def nested_too_deep() -> NestingError:
+    """Return the error for blocks that are nested deeper than Python can call."""
+    return NestingError(
+        f"blocks are nested deeper than Python can call: each takes about 5 of its {sys.getrecursionlimit()} frames; "
+        "nest less deep, or call sys.setrecursionlimit(...) with 10 times the depth",
+        subject="ResidualSequential",
+    )
+
+
+def _blame_nesting(error: RecursionError) -> None:
+    """Say that blocks are nested too deep, once an error has come through so many that no layer's own is likely."""
+    levels = getattr(error, "levels", 0) + 1
+    error.levels = levels  # type: ignore[attr-defined]  # counted on the error: a block does not know its depth
+    if levels >= _MANY_LEVELS:
+        raise nested_too_deep() from error
 
 
 def _layer_before(plan: Plan, step: Step) -> nn.Module | None:

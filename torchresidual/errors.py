@@ -4,7 +4,8 @@
     ├── ConfigurationError (ValueError)     an argument of Record, Apply or LearnableAlpha is not allowed
     ├── StructureError (RuntimeError)       the parts of a block do not fit together
     │   ├── OutsideBlockError               an Apply runs outside of a ResidualSequential
-    │   └── UnknownRecordError              an Apply finds no Record of its name in reach
+    │   ├── UnknownRecordError              an Apply finds no Record of its name in reach
+    │   └── NestingError (RecursionError)   blocks are nested deeper than Python can call
     ├── ShapeError (RuntimeError)           recorded and current tensor cannot be combined
     ├── InPlaceError (RuntimeError)         a layer changed a recorded tensor in place
     ├── UnsettledError (RuntimeError)       sizes are not known yet and cannot be settled here
@@ -62,6 +63,10 @@ class OutsideBlockError(StructureError):
 
 class UnknownRecordError(StructureError):
     """An Apply finds no Record of its name in reach."""
+
+
+class NestingError(StructureError, RecursionError):
+    """Blocks are nested deeper than Python can call."""
 
 
 class ShapeError(ResidualError, RuntimeError):

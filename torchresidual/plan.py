@@ -7,7 +7,7 @@ be recorded anew. Plain nested ``nn.Sequential`` containers belong to the scope 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -128,7 +128,8 @@ class Plan:
         steps: What to run, in order.
         places: Where Records save, in order.
         names: The name each Record of this scope saves under, by ``id``.
-        edges: The skips, those of nested blocks included.
+        edges: The skips of this scope.
+        blocks: The nested blocks, each with its place.
         free: Reads that this block cannot serve itself.
         publishes: Whether recorded tensors must be findable by name while the block runs.
         children: The block's children when the plan was made, to notice edits.
@@ -147,7 +148,8 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    edges: list[tuple[str, str, str, str]] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    blocks: list[tuple[str, Scope]] = field(default_factory=list)
     free: list[FreeRead] = field(default_factory=list)
     publishes: bool = False
     containers: Containers = field(default_factory=list)
@@ -196,6 +198,14 @@ class Scope(nn.Sequential):
     def run_inside(self, x: Any, frame: Frame) -> Any:
         """Run it inside the forward of an enclosing block, as calling it would."""
         raise NotImplementedError
+
+
+def edges_of(plan: Plan, prefix: str = "") -> Iterator[Edge]:
+    """Yield the skips of a plan and of the nested blocks, with places as seen from the outermost."""
+    for edge in plan.edges:
+        yield replace(edge, record_path=prefix + edge.record_path, apply_path=prefix + edge.apply_path)
+    for path, block in plan.blocks:
+        yield from edges_of(block.plan, f"{prefix}{path}.")
 
 
 def children_of(container: nn.Sequential) -> tuple[nn.Module, ...]:
@@ -295,12 +305,7 @@ def make_plan(block: nn.Sequential) -> Plan:
     plan.names = automatic_names(module for _, module, _ in order)
     plan.epoch = EDITS.count
     _Reader(plan).read(order)
-    inner = (child for child in block.children() if child._modules)
-    plan.containers = [
-        (module, children_of(module))
-        for module in {id(module): module for child in inner for module in child.modules()}.values()
-        if isinstance(module, nn.Sequential) and not isinstance(module, Scope)
-    ]
+    plan.containers = _containers_in(block)
     plan.publishes |= bool(plan.free)
     markers = {id(step.module): step.module for step in plan.steps if step.call in _WATCHED}
     alphas = (module.alpha for module in markers.values() if isinstance(module, Apply))
@@ -309,6 +314,23 @@ def make_plan(block: nn.Sequential) -> Plan:
     if any(_is_overridden(module) for module in watched):
         plan.hooks = ({0: "always"}, *plan.hooks)
     return plan
+
+
+def _containers_in(block: nn.Module) -> Containers:
+    """Return the nested nn.Sequentials at any depth; what a nested block holds, its plan has listed."""
+    found: dict[int, tuple[nn.Sequential, tuple[nn.Module, ...]]] = {}
+    open_modules = [child for child in block.children() if child._modules]
+    while open_modules:
+        module = open_modules.pop()
+        if id(module) in found:
+            continue
+        if isinstance(module, Scope):
+            found.update((id(container), (container, inner)) for container, inner in module.plan.containers)
+            continue
+        if isinstance(module, nn.Sequential):
+            found[id(module)] = (module, children_of(module))
+        open_modules.extend(child for child in module.children() if child._modules)
+    return list(found.values())
 
 
 def are_outdated(containers: Containers) -> bool:
@@ -418,10 +440,7 @@ class _Reader:
     def _layer(self, step: Step) -> None:
         """Note what a layer reads and records inside itself."""
         if isinstance(step.module, Scope):
-            self.plan.edges.extend(
-                (f"{step.path}.{record}", name, f"{step.path}.{apply}", operation)
-                for record, name, apply, operation in step.module.plan.edges
-            )
+            self.plan.blocks.append((step.path, step.module))
             self.plan.sized |= step.module.plan.sized
         for path, marker in direct_markers(step.module):
             self.plan.publishes = True
@@ -446,7 +465,7 @@ class _Reader:
             self.plan.free.append(FreeRead(apply, path))
         else:
             place = self.plan.places[meaning.place]
-            self.plan.edges.append((place.path, place.name, path, apply.operation))
+            self.plan.edges.append(Edge(place.path, place.name, path, apply.operation))
         return meaning
 
     def _settle_lifetimes(self) -> None:

@@ -10,9 +10,10 @@ from torch import nn
 from torch.compiler import is_dynamo_compiling
 
 from torchresidual.apply import Apply
+from torchresidual.blame import nested_too_deep
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context, current_frame
-from torchresidual.plan import Edge, Plan, Scope, are_outdated, are_switched, hooks_of, make_plan
+from torchresidual.plan import Plan, Scope, are_outdated, are_switched, edges_of, hooks_of, make_plan
 from torchresidual.projection import Unsettled
 from torchresidual.record import Record
 from torchresidual.running import run, run_watched
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from torchresidual.frame import Frame
+    from torchresidual.plan import Edge
     from torchresidual.written import Written
 
 
@@ -208,7 +210,11 @@ class ResidualSequential(Scope):
             or plan.children != tuple(self._modules.values())
             or ((plan.containers or plan.switches) and self._is_outdated(plan))
         ):
-            plan = self._plan_cache.plan = make_plan(self)
+            try:
+                plan = make_plan(self)
+            except RecursionError as error:
+                raise nested_too_deep() from error
+            self._plan_cache.plan = plan
             # A replica lives for one call, and compilers follow the plan.
             once = getattr(self, "_is_replica", False) or is_dynamo_compiling()
             self._plan_cache.written = None if once else write_forward(plan, self._modules)
@@ -226,9 +232,7 @@ class ResidualSequential(Scope):
             Edge(record_path='0', record_name='r', apply_path='2', operation='add')
         """
         order = {path: i for i, (path, _) in enumerate(self.named_modules(remove_duplicate=False))}
-        return tuple(
-            sorted((Edge(*edge) for edge in self.plan.edges), key=lambda edge: order[edge.apply_path])
-        )
+        return tuple(sorted(edges_of(self.plan), key=lambda edge: order[edge.apply_path]))
 
     def get_residual_info(self) -> dict[str, list[dict[str, Any]]]:
         """Return the Records and Applies of this block as dictionaries, in order.

@@ -16,6 +16,7 @@ from torchresidual import (
     Apply,
     ConfigurationError,
     InPlaceError,
+    NestingError,
     OutsideBlockError,
     Record,
     RecurrentWrapper,
@@ -264,3 +265,34 @@ class TestFirstMistakes:
     def test_nan_is_no_weight(self) -> None:
         with pytest.raises(ConfigurationError, match="alpha must be a number, found nan"):
             Apply(alpha=float("nan"))
+
+
+def nested(depth: int, innermost: nn.Module) -> nn.Module:
+    block = innermost
+    for _ in range(depth):
+        block = ResidualSequential(Record(), block, Apply())
+    return block
+
+
+def test_blocks_nested_deeper_than_python_can_call_are_an_error_that_says_so() -> None:
+    block = nested(100, nn.Identity())
+    assert block(torch.ones(1)).item() == 101
+    deep = nested(250, nn.Identity())
+    with pytest.raises(
+        NestingError, match=r"nested deeper than Python can call.*setrecursionlimit"
+    ) as caught:
+        deep(torch.ones(1))
+    assert isinstance(caught.value, RecursionError)
+    assert "at '" not in str(caught.value)  # a place of hundreds of keys helps nobody
+    with pytest.raises(NestingError):
+        nested(1000, nn.Identity())
+
+
+def test_a_layer_that_calls_itself_without_end_is_not_taken_for_nesting() -> None:
+    class CallsItself(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.forward(x)
+
+    with pytest.raises(RecursionError) as caught:
+        nested(3, CallsItself())(torch.ones(1))
+    assert not isinstance(caught.value, NestingError)

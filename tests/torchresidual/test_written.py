@@ -170,7 +170,7 @@ def test_the_source_reads_like_a_forward_written_by_hand() -> None:
     assert "steps" in code.co_freevars
 
 
-def _project(apply: Any) -> None:
+def _project(apply: Any) -> None:  # noqa: ANN401 - a submodule, which torch types as Tensor | Module
     apply.projection_given = True
     apply.projection_layer = Doubles()
 
