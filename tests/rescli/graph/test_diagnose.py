@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from torch import nn
 
 from rescli.graph.diagnose import RULES, diagnose
@@ -92,10 +94,56 @@ def test_a_block_that_stops_early_still_gets_what_its_structure_tells() -> None:
     ]
 
 
-def test_every_finding_has_its_hint() -> None:
-    blocks = [(case.faulty(), case) for topic in TOPICS for case in topic.CASES.values()]
-    found_in = [diagnostics_of(block, case.shape, backward=case.backward) for block, case in blocks]
-    assert [each.code for listed in found_in for each in listed if not (each.message and each.hint)] == []
+def test_every_finding_has_a_message_a_hint_and_a_place_in_its_block() -> None:
+    for case in (case for topic in TOPICS for case in topic.CASES.values()):
+        block = case.faulty()
+        places = {path for path, _ in block.named_modules(remove_duplicate=False)}
+        for each in diagnostics_of(block, case.shape, backward=case.backward):
+            assert each.message
+            assert each.hint
+            assert each.path in places
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in RULES if rule.code not in WITHOUT_CASE])
+def test_every_diagnostic_fires_on_its_fault_and_not_on_the_twin(code: str) -> None:
+    cases = [case for topic in TOPICS for case in topic.CASES.values()]
+    case = next(case for case in cases if code in {each for each, _, _ in case.found})
+    faulty, twin = (
+        {each for each, _, _ in found(make(), case.shape, backward=case.backward)}
+        for make in (case.faulty, case.twin)
+    )
+    assert code in faulty
+    assert code not in twin
+
+
+def test_a_twin_that_is_no_better_would_be_seen() -> None:
+    case = test_names.CASES["an unknown record"]
+    with pytest.raises(AssertionError):
+        replace(case, twin=case.faulty).check()
+    with pytest.raises(AssertionError):
+        replace(case, faulty=case.twin).check()
+
+
+def test_the_five_mistakes_with_names_have_each_a_code_of_its_own() -> None:
+    block = ResidualSequential(
+        Record(name="unused"),
+        Record(name="twice"),
+        Record(name="twice"),
+        linear(),
+        Apply(record_name="twice"),
+        Apply(record_name="twice"),
+        Apply(record_name="nowhere"),
+        Apply(record_name="late"),
+        linear(),
+        Record(name="late"),
+    )
+    assert found(block) == [
+        ("unknown-record", "error", "6"),
+        ("apply-before-record", "error", "7"),
+        ("unused-record", "warning", "0"),
+        ("record-overwritten", "warning", "1"),
+        ("skip-applied-twice", "note", "2"),
+    ]
 
 
 def test_of_nothing_there_is_nothing_to_say() -> None:

@@ -133,6 +133,19 @@ def test_the_two_gates_of_a_highway_are_told_one_by_one() -> None:
     ]
 
 
+def test_skips_whose_ends_fit_have_no_projection_and_lie_in_their_own_levels() -> None:
+    module, inputs = blocks.crossing()
+    assert [(edge.record, edge.projection, edge.gates) for edge in look(module, *inputs).edges] == [
+        ("input", None, None),
+        ("mid", None, None),
+    ]
+    module, inputs = blocks.nested()
+    assert [(edge.record_path, edge.apply_path) for edge in look(module, *inputs).edges] == [
+        ("1.0", "1.2"),
+        ("0", "3"),
+    ]
+
+
 def test_a_shortcut_of_the_users_own_is_told_as_given() -> None:
     module, inputs = blocks.basic_block()
     (edge,) = look(module, *inputs).edges
