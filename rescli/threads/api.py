@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import torch
+
 from rescli.errors import CommandLineError
+from rescli.spec.inputs import example_input
+from rescli.spec.request import Request
+from rescli.threads.inputs import GivenBlock
 from rescli.threads.limits import SCENARIOS, SCHEDULED, Limits
 from rescli.threads.scenarios import SingleThreadError, check_block
 from rescli.threads.schedule import MAX_THREADS, parse_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from torch import Tensor, nn
 
@@ -20,37 +24,6 @@ if TYPE_CHECKING:
     from rescli.threads.schedule import Schedule
 
 _DEFAULTS = Limits()
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleBlock:
-    """A module and what it is called with, as a check wants them.
-
-    Args:
-        module: The module.
-        inputs: The positional arguments of its forward.
-        batch_dim: The dimension of the inputs that counts the items of the batch.
-        name: What it is called in results.
-        target: The same; there is no file to name.
-        spec_file: None, as there is no file.
-    """
-
-    module: nn.Module
-    inputs: tuple[Tensor, ...]
-    batch_dim: int
-    name: str
-    target: str
-    spec_file: Path | None = None
-
-    def resized(self, batch_size: int) -> tuple[Tensor, ...]:
-        """Give the inputs with another batch size.
-
-        Args:
-            batch_size: How many items there are to be.
-        """
-        from rescli.spec.inputs import resize  # noqa: PLC0415 - a check of given inputs needs no other room
-
-        return resize(self.inputs, self.batch_dim, batch_size)
 
 
 def check_module(  # noqa: PLR0913 - the options of the command
@@ -64,7 +37,7 @@ def check_module(  # noqa: PLR0913 - the options of the command
     schedules: int,
     random_schedules: int,
     lines: bool,
-    max_time_s: float,
+    max_time_s: float | None,
     seed: int,
     batch_dim: int | None,
     replay: str | None,
@@ -100,7 +73,7 @@ def check_module(  # noqa: PLR0913 - the options of the command
 
 
 def _checked(
-    block: ModuleBlock, names: Sequence[str], limits: Limits, replay: Schedule | None
+    block: GivenBlock, names: Sequence[str], limits: Limits, replay: Schedule | None
 ) -> tuple[ThreadsResult, ...]:
     try:
         return tuple(check_block(block, names, limits, replay=replay))
@@ -111,16 +84,11 @@ def _checked(
 
 def _block_of(
     module: nn.Module, inputs: Tensor | Sequence[Tensor] | None, batch_dim: int | None, seed: int
-) -> ModuleBlock:
-    import torch  # noqa: PLC0415 - only needed for its class
-
+) -> GivenBlock:
     name = type(module).__name__
     if inputs is not None:
         given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
-        return ModuleBlock(module, given, batch_dim or 0, name, name)
-    from rescli.spec.inputs import example_input  # noqa: PLC0415 - only where inputs have to be found
-    from rescli.spec.request import Request  # noqa: PLC0415 - likewise
-
+        return GivenBlock(module, given, batch_dim or 0, name, name)
     example = example_input(module, name, None, Request(seed=seed))
     dim = example.batch_dim if batch_dim is None else batch_dim
-    return ModuleBlock(module, example.tensors, dim, name, name)
+    return GivenBlock(module, example.tensors, dim, name, name)

@@ -78,7 +78,7 @@ def explore(footing: Footing, schedules: Iterable[Schedule], out_of_time: Callab
 
     Args:
         footing: What to run and what to compare with.
-        schedules: Those with fewer preemptions first: the first wrong one is kept.
+        schedules: Of the wrong ones the first with the fewest preemptions is kept.
         out_of_time: Asked before each run.
     """
     tally = _Tally()
@@ -86,6 +86,9 @@ def explore(footing: Footing, schedules: Iterable[Schedule], out_of_time: Callab
     for schedule in schedules:
         if out_of_time():
             break
+        if schedule in footing.right:
+            tally.runs += 1
+            continue
         if _known_impossible(schedule, tally.locks):
             tally.impossible += 1
             continue
@@ -122,7 +125,7 @@ def _count(tally: _Tally, schedule: Schedule, run: ScheduledRun, footing: Footin
     wrong = _wrong(footing, run)
     if wrong:
         tally.wrong += 1
-        if tally.schedule is None:
+        if tally.schedule is None or schedule.preemptions < tally.schedule.preemptions:
             tally.schedule, tally.failure = schedule, Failure(wrong, run.steps)
 
 

@@ -74,6 +74,7 @@ class Footing:
         steps: The points that each thread passes alone.
         patience_s: Seconds without progress after which a thread counts as blocked.
         note: What the reader must know about the mode; may be empty.
+        right: Schedules that have been run and gave each thread what it gets alone.
     """
 
     subject: Subject
@@ -82,6 +83,7 @@ class Footing:
     steps: tuple[tuple[Point, ...], ...]
     patience_s: float
     note: str = ""
+    right: frozenset[Schedule] = frozenset()
 
     @property
     def points(self) -> tuple[int, ...]:
@@ -124,7 +126,7 @@ class Footing:
         references = tuple(run.outcomes[0] for run in runs)
         if any(_differs(run, [outcome]) for run, outcome in zip(again, references, strict=True)):
             return None
-        return replace(self, subject=subject, references=references, steps=steps)
+        return replace(self, subject=subject, references=references, steps=steps, right=frozenset())
 
 
 def points_of(run: ScheduledRun) -> tuple[Point, ...]:
@@ -175,26 +177,29 @@ def settle_footing(subject: Subject) -> Footing:
     return _best(own, still)
 
 
-def resettle(known: Footing, subject: Subject) -> Footing:
+def resettle(known: Footing, subject: Subject, *, kept: int = 0) -> Footing:
     """Look what each thread gets alone with other jobs, in a mode that another footing has found.
 
     Args:
         known: A footing of the same module.
         subject: What is checked now.
+        kept: So many threads do what they do in the other footing.
 
     Raises:
         IncomparableError: Every thread raises, or the time is up.
     """
-    runs = [run_alone(subject, known.base, index, known.patience_s) for index in range(len(subject.inputs))]
+    threads = range(kept, len(subject.inputs))
+    runs = [run_alone(subject, known.base, index, known.patience_s) for index in threads]
     if subject.points == "none" and _drew(subject):
         return settle_footing(subject)
-    references = tuple(run.outcomes[0] for run in runs)
+    references = (*known.references[:kept], *(run.outcomes[0] for run in runs))
     errors = [outcome.error for outcome in references if outcome.error is not None]
     if len(errors) == len(references):
         raise IncomparableError(
             f"nothing to compare with: a single thread raises {describe_error(errors[0])}"
         )
-    return replace(known, subject=subject, references=references, steps=tuple(map(points_of, runs)))
+    steps = (*known.steps[:kept], *map(points_of, runs))
+    return replace(known, subject=subject, references=references, steps=steps, right=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,16 +244,18 @@ def _try_mode(subject: Subject, base: nn.Module) -> _Attempt:
         return _Attempt(None, "it draws random numbers, for which free threads share one generator")
     footing = Footing(subject, base, references, tuple(map(points_of, first)), patience_s)
     count = len(subject.inputs)
+    serial = []
     for order in (range(count), range(count - 1, -1, -1)):
         if subject.out_of_time():
             raise IncomparableError(_NO_TIME)
-        run = footing.run(Schedule(tuple(Turn(index) for index in order)))
+        serial.append(Schedule(tuple(Turn(index) for index in order)))
+        run = footing.run(serial[-1])
         if _differs(replace(run, outcomes=run.outcomes[order[0] :][:1]), references[order[0] :][:1]):
             # Nobody has called this copy before.
             return _Attempt(None, "the same call gives other values each time")
         if _differs(run, references):
             return _Attempt(footing, "the result of one call depends on the calls before it")
-    return _Attempt(footing, "")
+    return _Attempt(replace(footing, right=frozenset(serial)), "")
 
 
 def run_alone(

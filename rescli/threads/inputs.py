@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
 
 from rescli.errors import SpecError
+from rescli.spec.inputs import resize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from torch import Tensor, nn
 
@@ -39,6 +42,35 @@ class Block(Protocol):
 
     def resized(self, batch_size: int) -> tuple[Tensor, ...]:
         """Give the example inputs another batch size."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBlock:
+    """A module and what it is called with, where no spec has prepared them.
+
+    Args:
+        module: The module.
+        inputs: The positional arguments of its forward.
+        batch_dim: The dimension of the inputs that counts the items of the batch.
+        name: What it is called in results.
+        target: What names it; the name again where there is no file.
+        spec_file: The file that it comes from, if there is one.
+    """
+
+    module: nn.Module
+    inputs: tuple[Tensor, ...]
+    batch_dim: int
+    name: str
+    target: str
+    spec_file: Path | None = None
+
+    def resized(self, batch_size: int) -> tuple[Tensor, ...]:
+        """Give the inputs with another batch size.
+
+        Args:
+            batch_size: How many items there are to be.
+        """
+        return resize(self.inputs, self.batch_dim, batch_size)
 
 
 def varied_inputs(block: Block, threads: int, seed: int) -> tuple[tuple[Tensor, ...], ...]:

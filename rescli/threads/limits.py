@@ -20,6 +20,9 @@ SCHEDULED = ("shared", "replicas", "nested", "lazy", "copies", "exception")
 # Scenarios with more threads than the others, unless their number is given.
 MANY_THREADS = ("lazy", "exception", "stress")
 MOST_SCHEDULES = ("shared", "replicas")
+# Seconds for all scenarios of a block, unless they are given; longer, up to the second number, where the first
+# few schedules of each scenario take longer.
+USUAL_TIME_S, MOST_TIME_S = 8.0, 60.0
 # How the time that is left is divided; one part for each that is not named.
 TIME_PARTS = {"shared": 4, "replicas": 2, "lazy": 2, "stress": 2}
 
@@ -36,7 +39,8 @@ class Limits:
         schedules: The most schedules of one scenario within that bound; between lines again as many.
         random_schedules: The most random schedules of one scenario beyond that bound.
         lines: Whether threads hand over between source lines too, where layers show nothing.
-        max_time_s: Seconds for all scenarios of one block.
+        max_time_s: Seconds for all scenarios of one block; None for ``USUAL_TIME_S``, and up to ``MOST_TIME_S``
+            where the first few schedules of each scenario take longer.
         seed: Decides input values, random numbers in the block, and which schedules are tried.
         patience_s: Seconds without progress after which a thread counts as blocked; None for 20 times what
             the block takes, and at least half a second.
@@ -49,9 +53,19 @@ class Limits:
     schedules: int = 150
     random_schedules: int = 20
     lines: bool = True
-    max_time_s: float = 8.0
+    max_time_s: float | None = None
     seed: int = 0
     patience_s: float | None = None
+
+    @property
+    def time_s(self) -> float:
+        """The seconds that are divided among the scenarios."""
+        return USUAL_TIME_S if self.max_time_s is None else self.max_time_s
+
+    @property
+    def end_s(self) -> float:
+        """The seconds after which nothing more is tried."""
+        return MOST_TIME_S if self.max_time_s is None else self.max_time_s
 
     def within(self, scenario: str) -> int:
         """Give the most schedules of a scenario within the bound, for layers and for lines each.

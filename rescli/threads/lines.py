@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _TORCH = Path(torch.__file__).parent
 # Of ``python -c``, and of what dataclasses write, everybody's: its lines say nothing.
 _NO_FILE = "<string>"
+# The file of the forwards that torchresidual writes out as source when a block is made.
+_WRITTEN = "<forward written by torchresidual>"
 _STORES = (
     *("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_GLOBAL", "DELETE_GLOBAL"),
     *("STORE_SLICE", "DELETE_SLICE"),
@@ -52,7 +54,7 @@ def line_files(module: nn.Module, spec_file: Path | None) -> frozenset[str]:
         if source not in (None, _NO_FILE) and _TORCH not in Path(source).parents:
             files.add(source)
             if kind.__module__.partition(".")[0] == "torchresidual":
-                files |= {str(path) for path in Path(source).parent.glob("*.py")}
+                files |= {_WRITTEN, *(str(path) for path in Path(source).parent.glob("*.py"))}
     return frozenset(files)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from rescli.threads.result import Wrong
 
@@ -25,6 +26,8 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _TORCH_FOLDER = Path(torch.__file__).parent
 # A forward that is a generator does its work while it is read; one without an end is read so far.
 _YIELDED = 1000
+# So many values of gradients by parameters are compared for each call.
+_MOST_GRADIENT_VALUES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ def call(
     Args:
         module: What is called. Replicas count: parameters that are plain attributes get gradients too.
         inputs: Their values; they are copied first, so a module that writes into its input harms nobody.
+            Gradients by them are outcomes too, and those by the ``compared_parameters``.
         between: Called with the outputs after forward, before the gradients.
     """
     leaves = [value.detach().clone() for value in inputs]
@@ -62,7 +66,7 @@ def call(
     if between is not None:
         between(list(found.values()))
     sources = {f"gradient of input {index}": leaf for index, leaf in enumerate(leaves) if leaf.requires_grad}
-    sources |= {f"gradient of {name}": parameter for name, parameter in _parameters(module)}
+    sources |= {f"gradient of {name}": parameter for name, parameter in compared_parameters(module)[0]}
     values: dict[str, object] = {
         name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in found.items()
     }
@@ -87,6 +91,26 @@ def _cotangent(output: Tensor, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(output.shape, generator=generator)
     return values.to(dtype=output.dtype, device=output.device)
+
+
+def compared_parameters(module: nn.Module) -> tuple[list[tuple[str, Tensor]], int]:
+    """Name the parameters whose gradients are compared, and count all that have one.
+
+    In a large network most of the time would go into the gradients of a few large weights, hundreds of
+    megabytes a call. There the largest are left out.
+
+    Args:
+        module: A module or a replica.
+    """
+    every = list(_parameters(module))
+    left = _MOST_GRADIENT_VALUES
+    taken = set()
+    for name, parameter in sorted(every, key=lambda pair: 0 if is_lazy(pair[1]) else pair[1].numel()):
+        left -= 0 if is_lazy(parameter) else parameter.numel()
+        if left < 0:
+            break
+        taken.add(name)
+    return [pair for pair in every if pair[0] in taken], len(every)
 
 
 def _parameters(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

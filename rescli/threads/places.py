@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rescli.threads.copies import IncomparableError, copy_module
-from rescli.threads.outcome import call
-from rescli.threads.points import install_points
+from rescli.threads.copies import IncomparableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torch import Tensor, nn
-
     from rescli.threads.result import Point
 
 
-def layers_that_run(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[str, ...]:
-    """Name the layers that a forward runs by their paths, each once, in the order in which they begin.
+def layers_that_run(passed: Sequence[Point]) -> tuple[str, ...]:
+    """Name the layers that a thread runs by their paths, each once, in the order in which they begin.
 
     Args:
-        module: The module; a copy of it runs.
-        inputs: What it is called with.
+        passed: The points that the thread passes when it is alone. Layers that the block runs in threads of
+            its own are not among them: nobody can step in there.
 
     Raises:
         IncomparableError: It runs none.
+
+    Example:
+        >>> from rescli.threads.result import Point
+        >>> layers_that_run([Point("entry", "0", "ReLU"), Point("exit", "0", "ReLU"), Point("exit", "", "Net")])
+        ('0',)
     """
-    passed: list[Point] = []
-    copied = copy_module(module)
-    install_points(copied, passed.append)
-    call(copied, inputs)
     paths = dict.fromkeys(point.path for point in passed if point.event == "entry")
     if not paths:
-        raise IncomparableError("forward calls no layer, so there is no place within it")
+        raise IncomparableError("no layer runs in the thread that calls forward: there is no place within it")
     return tuple(paths)
 
 

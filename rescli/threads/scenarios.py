@@ -6,12 +6,13 @@ import time
 from typing import TYPE_CHECKING
 
 from rescli.threads.copies import IncomparableError, in_each_mode, refuse_compiled
+from rescli.threads.cutting import cut_block
 from rescli.threads.inputs import equal_inputs, varied_inputs
 from rescli.threads.limits import TIME_PARTS
-from rescli.threads.outcome import call
+from rescli.threads.outcome import call, compared_parameters
 from rescli.threads.situations import RUN, run_again
 from rescli.threads.surroundings import quiet_process
-from rescli.threads.task import Task
+from rescli.threads.task import Notes, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,13 +53,16 @@ def check_block(
         SingleThreadError: The block cannot even be called by a single thread.
         CommandLineError: The block has fewer points than the schedule to replay needs.
     """
-    end = clock() + limits.max_time_s
-    reason = ""
+    start = clock()
+    end = start + limits.end_s
+    reason, notes = "", Notes()
     known: dict[str, Footing] = {}
     inputs: tuple[tuple[Tensor, ...], ...] = ()
     with quiet_process():
         try:
             refuse_compiled(block.module)
+            block, cut = cut_block(block)
+            notes = Notes(cut, _of_gradients(block.module))
             threads = max(limits.threads, limits.many_threads) if replay is None else replay.threads
             inputs = _usable_inputs(block, threads, limits.seed)
         except IncomparableError as error:
@@ -66,8 +70,8 @@ def check_block(
     for index, scenario in enumerate(scenarios):
         now = clock()
         parts = [TIME_PARTS.get(name, 1) for name in scenarios[index:]]
-        deadline = now + max(0.0, end - now) * parts[0] / sum(parts)
-        task = Task(block, inputs, scenario, limits, deadline, end, clock, say, known)
+        deadline = now + max(0.0, start + limits.time_s - now) * parts[0] / sum(parts)
+        task = Task(block, inputs, scenario, limits, deadline, end, clock, say, known, notes)
         late = index > 0 and now >= end
         if reason or late:
             yield task.result(("skip", reason or "the time was up (--max-time)"), {})
@@ -80,6 +84,13 @@ def check_block(
             except IncomparableError as error:
                 result = task.result(("skip", str(error)), {})
         yield result
+
+
+def _of_gradients(module: nn.Module) -> str:
+    compared, every = compared_parameters(module)
+    if len(compared) == every:
+        return ""
+    return f"gradients compared by the inputs and by {len(compared):,} of {every:,} parameters, not by the largest"
 
 
 def _usable_inputs(block: Block, threads: int, seed: int) -> tuple[tuple[Tensor, ...], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rescli.errors import CommandLineError
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from rescli.threads.result import ThreadsResult
     from rescli.threads.task import Task
 
-
-_AT_LEAST = 4
+# Whatever its share of the time, of each scenario so many schedules without a hand-over are tried, and so many with.
+_LEAST_SERIAL, _LEAST_INTERRUPTED = 1, 2
 
 
 def run_schedules(task: Task, footing: Footing) -> ThreadsResult:
@@ -87,7 +88,7 @@ def _explored(
     total = len(selection.schedules)
 
     def announced() -> Iterator[Schedule]:
-        for index, schedule in enumerate(selection.schedules):
+        for index, schedule in enumerate(_ordered(selection.schedules)):
             if index % 20 == 0:
                 task.say(f"{task.block.name}: {task.scenario}, {where} {index} of {total}")
             yield schedule
@@ -95,12 +96,18 @@ def _explored(
     asked = itertools.count()
 
     def out_of_time() -> bool:
-        # Of every scenario a few schedules are tried, whatever its share of the time.
-        enough = kind != "layers" or next(asked) >= _AT_LEAST
+        enough = kind != "layers" or next(asked) >= _LEAST_SERIAL + _LEAST_INTERRUPTED
         return task.all_out_of_time() or (enough and task.out_of_time())
 
     found = explore(footing, announced(), out_of_time)
     return Phase(kind, footing, selection, found, max(map(len, stops)))
+
+
+def _ordered(schedules: Sequence[Schedule]) -> tuple[Schedule, ...]:
+    """Put a few of each kind first: many threads have so many orders that the time may end with these."""
+    serial = [schedule for schedule in schedules if not schedule.preemptions][:_LEAST_SERIAL]
+    interrupted = [schedule for schedule in schedules if schedule.preemptions][:_LEAST_INTERRUPTED]
+    return tuple(dict.fromkeys((*serial, *interrupted, *schedules)))
 
 
 def replay_schedule(task: Task, arrange: Arrangement, schedule: Schedule) -> ThreadsResult:
@@ -131,7 +138,7 @@ def replay_schedule(task: Task, arrange: Arrangement, schedule: Schedule) -> Thr
                 f"{count(footing.points[turn.thread], 'point')} in {task.block.target}",
                 hint="give the target, --set, --input and --batch-size of the run that printed the schedule",
             )
-    found = explore(footing, (schedule,), lambda: False)
+    found = explore(replace(footing, right=frozenset()), (schedule,), lambda: False)
     return task.result(
         judge_replay(footing, schedule, found),
         {

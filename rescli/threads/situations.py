@@ -27,6 +27,7 @@ from rescli.threads.state import changed_names, take_snapshot
 from rescli.threads.statistics import lost_statistics
 from rescli.threads.stress import run_stress
 from rescli.threads.wording import (
+    count,
     judge_exception,
     judge_nested,
     judge_state,
@@ -140,26 +141,30 @@ def _run_nested(task: Task) -> ThreadsResult:
     own = task.inputs[: task.limits.threads]
     plain = task.footing(share, task.limits.threads)
     expected = merged(plain.references[0], plain.references[1])
-    paths = some_of(layers_that_run(plain.base, task.inputs[0]), _NESTED_PLACES)
+    paths = some_of(layers_that_run(plain.steps[0]), _NESTED_PLACES)
+    tried = 0
     for path in paths:
+        if tried and task.out_of_time():
+            break
+        tried += 1
         subject = replace(plain.subject, arrange=reenter(path, own, task.limits.seed))
         try:
-            found = run_alone(subject, plain.base, 0, plain.patience_s).outcomes[0]
+            inner = run_alone(subject, plain.base, 0, plain.patience_s).outcomes[0]
         except NeverEndsError as error:
             raise IncomparableError(
                 f"a call before {path} within a call never ends, as if it waited for a lock that its own "
                 "outer call holds"
             ) from error
-        wrong = compare(LETTERS[0], found, expected)
+        wrong = compare(LETTERS[0], inner, expected)
         if wrong:
             return task.result(judge_nested(wrong, path), {"runs": 1, "wrong": 1, "threads": 1})
-    tried = run_schedules(task, task.footing(_arrange_nested(task), task.limits.threads))
-    return _told(tried, f"calls within calls: right before each of {len(paths)} layers in one thread")
+    found = run_schedules(task, task.footing(_arrange_nested(task), task.limits.threads))
+    return _told(found, f"calls within calls: right before each of {count(tried, 'layer')} in one thread")
 
 
 def _arrange_nested(task: Task) -> Arrangement:
     """Let the inner calls take place before the layer in the middle."""
-    paths = layers_that_run(task.block.module, task.inputs[0])
+    paths = layers_that_run(task.footing(share, task.limits.threads).steps[0])
     return reenter(paths[len(paths) // 2], task.inputs, task.limits.seed)
 
 
@@ -191,7 +196,7 @@ def _run_exception(task: Task) -> ThreadsResult:
     if plain.raising:
         # The module's own exception is the one to tell of; nothing is planted.
         return run_schedules(task, plain)
-    paths = _raising_paths(task)
+    paths = some_of(layers_that_run(plain.steps[0]), _RAISING_PLACES)
     subject = replace(plain.subject, arrange=raise_in_one(paths))
     alone = run_alone(subject, plain.base, 0, plain.patience_s)
     after = alone.outcomes[0]
@@ -205,19 +210,21 @@ def _run_exception(task: Task) -> ThreadsResult:
         subject=subject,
         references=(after, *plain.references[1:]),
         steps=(points_of(alone), *plain.steps[1:]),
+        right=frozenset(),
     )
     found = run_schedules(task, footing)
     return _told(found, f"thread A met an exception before {' and before '.join(paths)}, then called again")
+
+
+def _arrange_exception(task: Task) -> Arrangement:
+    paths = layers_that_run(task.footing(share, task.limits.many_threads).steps[0])
+    return raise_in_one(some_of(paths, _RAISING_PLACES))
 
 
 def _told(found: ThreadsResult, more: str) -> ThreadsResult:
     """Say more of what was done; what is wrong comes first."""
     texts = (found.detail, more) if found.status == "fail" else (more, found.detail)
     return replace(found, detail="; ".join(texts))
-
-
-def _raising_paths(task: Task) -> tuple[str, ...]:
-    return some_of(layers_that_run(task.block.module, task.inputs[0]), _RAISING_PLACES)
 
 
 def _run_batchnorm(task: Task) -> ThreadsResult:
@@ -274,6 +281,6 @@ def run_again(task: Task, schedule: Schedule) -> ThreadsResult:
         "nested": lambda: _arrange_nested(task),
         "lazy": lambda: call_first,
         "copies": lambda: copy_while_running,
-        "exception": lambda: raise_in_one(_raising_paths(task)),
+        "exception": lambda: _arrange_exception(task),
     }
     return replay_schedule(task, arrange[task.scenario](), schedule)

@@ -33,10 +33,11 @@ def lost_statistics(
     Raises:
         IncomparableError: A forward changes no buffer, so that nothing can be lost.
     """
-    start = _buffers(_sized(module, inputs))
-    one = _after_replicas(module, inputs, used=1)
-    every = _after_replicas(module, inputs, used=len(inputs))
-    serial = _after_serial(module, inputs)
+    with torch.no_grad():
+        start = _buffers(_sized(module, inputs))
+        one = _after_replicas(module, inputs, used=1)
+        every = _after_replicas(module, inputs, used=len(inputs))
+        serial = _after_serial(module, inputs)
     changed = [name for name, value in start.items() if not same_bits(value, serial[name])]
     if not changed:
         raise IncomparableError("a forward changes no buffer: there is no BatchNorm in train mode")

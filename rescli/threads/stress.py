@@ -61,7 +61,7 @@ def run_stress(footing: Footing, iterations: int, out_of_time: Callable[[], bool
     Args:
         footing: The module, without points on it, and the right answers.
         iterations: Calls of each thread.
-        out_of_time: Asked before each call.
+        out_of_time: Asked before each call of a thread but its first.
     """
     modules = footing.subject.arrange(copy_module(footing.base), len(footing.references))
     callers = [_Caller() for _ in modules]
@@ -72,10 +72,11 @@ def run_stress(footing: Footing, iterations: int, out_of_time: Callable[[], bool
     def work(index: int, caller: _Caller, module: nn.Module) -> None:
         with as_in_caller(grads=grads):
             barrier.wait()
-            for _ in range(iterations):
+            for iteration in range(iterations):
                 if stopped.is_set():
                     break
-                if out_of_time():
+                # Each thread makes one call, whatever the time.
+                if iteration and out_of_time():
                     caller.in_time = False
                     break
                 _one_call(footing, index, caller, module)

@@ -39,6 +39,28 @@ class Facts(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class Notes:
+    """What is to be told of a block that is checked with less than it has.
+
+    Args:
+        inputs: That its inputs are smaller; empty if they are not.
+        gradients: That not all gradients are compared; empty if they are.
+    """
+
+    inputs: str = ""
+    gradients: str = ""
+
+    def for_scenario(self, scenario: str) -> tuple[str, ...]:
+        """Give what matters in a scenario.
+
+        Args:
+            scenario: Its name.
+        """
+        compares = scenario in SCHEDULED or scenario == "stress"
+        return tuple(filter(None, (self.inputs, self.gradients if compares else "")))
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One scenario of one block.
 
@@ -52,6 +74,7 @@ class Task:
         clock: Seconds, as ``time.monotonic`` gives them.
         say: Told what is being done.
         known: What an earlier scenario of this block has found out about plain calls, under ``plain``.
+        notes: What is to be told of the block, whatever the result.
     """
 
     block: Block
@@ -63,6 +86,7 @@ class Task:
     clock: Callable[[], float]
     say: Callable[[str], None]
     known: dict[str, Footing]
+    notes: Notes = Notes()
 
     @property
     def spec_file(self) -> Path | None:
@@ -98,13 +122,14 @@ class Task:
             out_of_time=self.all_out_of_time,
         )
         plain = self.known.get("plain")
+        is_plain = arrange is share and with_points
         if plain is None or anew:
             found = settle_footing(subject)
-        elif arrange is share and with_points and threads == len(plain.references):
+        elif is_plain and threads == len(plain.references):
             return plain
         else:
-            found = resettle(plain, subject)
-        if arrange is share and with_points:
+            found = resettle(plain, subject, kept=min(threads, len(plain.references)) if is_plain else 0)
+        if is_plain:
             self.known.setdefault("plain", found)
         return found
 
@@ -131,6 +156,8 @@ class Task:
             target=self.block.target,
             scenario=self.scenario,
             status=status,
-            detail=detail,
+            detail=detail
+            if status == "skip"
+            else "; ".join((detail, *self.notes.for_scenario(self.scenario))),
             **known,
         )

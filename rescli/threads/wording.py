@@ -85,7 +85,10 @@ def judge_phases(  # noqa: PLR0911 - a return for each answer
         )
     if max(max(phase.footing.points) for phase in phases) < 2:
         # The one point is the end of forward.
-        return "skip", f"forward calls no layer, so no thread can be interrupted within it: {explored}"
+        return "skip", (
+            "no layer runs in the thread that calls forward, so no thread can be interrupted within it: "
+            f"{explored}"
+        )
     runs = sum(phase.found.runs for phase in phases)
     if not runs:
         return "skip", f"no schedule could be tried: {explored}"

@@ -28,7 +28,14 @@ from rescli.cli.targets import chosen_targets, for_each_target
 from rescli.errors import CommandLineError, HardwareError
 from rescli.render.threads_json import threads_json
 from rescli.render.threads_text import threads_text
-from rescli.threads.limits import MANY_THREADS, SCENARIOS, SCHEDULED, Limits
+from rescli.threads.limits import (
+    MANY_THREADS,
+    MOST_TIME_S,
+    SCENARIOS,
+    SCHEDULED,
+    USUAL_TIME_S,
+    Limits,
+)
 from rescli.threads.schedule import MAX_THREADS, parse_schedule
 
 if TYPE_CHECKING:
@@ -114,8 +121,16 @@ def check_threads(  # noqa: PLR0913, PLR0917 - a parameter an option
         ),
     ] = None,
     max_time: Annotated[
-        float, typer.Option("--max-time", metavar="SECONDS", min=0.001, help="Time for one block.")
-    ] = _DEFAULTS.max_time_s,
+        float | None,
+        typer.Option(
+            "--max-time",
+            metavar="SECONDS",
+            min=0.001,
+            show_default=False,
+            help=f"Time for one block. [default: {USUAL_TIME_S:g}, and up to {MOST_TIME_S:g} where the first few "
+            "schedules of each scenario take longer]",
+        ),
+    ] = None,
     inputs: InputOption = None,
     batch_size: BatchSizeOption = None,
     settings: SetOption = None,

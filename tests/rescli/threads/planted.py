@@ -127,6 +127,18 @@ class ScalesGradient(TwoLayers):
         return out
 
 
+class RunsLayersInThreads(TwoLayers):
+    """Harmless: its layers run in a thread that it starts itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: list[Tensor] = []
+        # Only the outermost of its calls is seen by the thread that calls forward.
+        helper = threading.Thread(target=lambda: found.append(self.second(self.first(x))))
+        helper.start()
+        helper.join()
+        return found[0]
+
+
 class Counts(TwoLayers):
     """Harmless: a counter that no output depends on."""
 

@@ -123,7 +123,8 @@ def test_the_files_are_the_specs_and_those_of_classes_outside_of_torch() -> None
     assert line_files(nn.Sequential(Bare(), nn.Linear(2, 2)), spec) == {HERE, str(spec)}
     library = Path(torchresidual.__file__).parent
     files = line_files(torchresidual.ResidualSequential(nn.Linear(2, 2)), None)
-    assert files == {str(path) for path in library.glob("*.py")}
+    written = "<forward written by torchresidual>"
+    assert files == {written, *(str(path) for path in library.glob("*.py"))}
 
 
 @pytest.mark.parametrize(
@@ -190,8 +191,21 @@ def test_a_fault_between_lines_needs_its_lines() -> None:
 
 def test_our_own_lines_are_thinned_and_that_is_said() -> None:
     block = torchresidual.ResidualSequential(
-        torchresidual.Record(), nn.Linear(4, 4), nn.ReLU(), torchresidual.Apply()
+        *(
+            layer
+            for _ in range(4)
+            for layer in (torchresidual.Record(), nn.Linear(4, 4), torchresidual.Apply())
+        )
     )
     found = check(block, "shared", replace(ALL, schedules=20))
     assert (found.status, found.wrong) == ("pass", 0)
     assert "20 of 4,706 schedules between source lines right (2 threads, 48 of " in found.detail
+
+
+def test_the_forwards_that_our_library_writes_out_have_points_between_their_lines_too() -> None:
+    block = torchresidual.ResidualSequential(torchresidual.Record(), nn.Linear(4, 4), torchresidual.Apply())
+    footing = settle_footing(Subject(block, share, ((example(3),),))).at_lines(line_files(block, None))
+    assert footing is not None
+    assert {point.file for point in footing.steps[0] if point.type == "forward"} >= {
+        "<forward written by torchresidual>"
+    }

@@ -4,15 +4,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from rescli.threads.arrange import share
 from rescli.threads.copies import IncomparableError
+from rescli.threads.footing import Subject, points_of, run_alone
 from rescli.threads.places import layers_that_run, some_of
+from tests.rescli.threads.planted import RunsLayersInThreads, example
 from torchresidual import Apply, Record, ResidualSequential
+
+
+def places(module: nn.Module, x: Tensor) -> tuple[str, ...]:
+    subject = Subject(module, share, ((x,),))
+    return layers_that_run(points_of(run_alone(subject, module, 0)))
 
 
 def test_layers_are_named_in_the_order_in_which_they_begin_each_once() -> None:
     shared = nn.ReLU()
     block = ResidualSequential(Record(), nn.Sequential(nn.Linear(4, 4), shared), shared, Apply())
-    assert layers_that_run(block, [torch.ones(2, 4)]) == ("0", "1", "1.0", "1.1", "3")
+    assert places(block, torch.ones(2, 4)) == ("0", "1", "1.0", "1.1", "3")
 
 
 def test_a_layer_that_does_not_run_is_not_named() -> None:
@@ -25,12 +33,13 @@ def test_a_layer_that_does_not_run_is_not_named() -> None:
             out: Tensor = self.used(x)
             return out
 
-    assert layers_that_run(Half(), [torch.ones(2, 4)]) == ("used",)
+    assert places(Half(), torch.ones(2, 4)) == ("used",)
 
 
-def test_a_forward_without_layers_has_no_place() -> None:
-    with pytest.raises(IncomparableError, match="forward calls no layer"):
-        layers_that_run(nn.ReLU(), [torch.ones(2)])
+@pytest.mark.parametrize("module", [nn.ReLU(), RunsLayersInThreads()])
+def test_a_thread_that_runs_no_layer_has_no_place(module: nn.Module) -> None:
+    with pytest.raises(IncomparableError, match=r"^no layer runs in the thread that calls forward: "):
+        places(module, example(3))
 
 
 @pytest.mark.parametrize(

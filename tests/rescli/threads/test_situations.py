@@ -445,6 +445,34 @@ def test_a_slow_layer_ends_in_time_and_says_what_was_tried() -> None:
     assert "the time was up (--max-time)" in results[0].detail
 
 
+def test_a_schedule_of_many_threads_is_interrupted_however_little_time_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rescli.threads.limits.USUAL_TIME_S", 0.0)
+    found = check(KeepsMean(), "shared", replace(LAYERS, threads=4, max_time_s=None))
+    # Of four threads there are 24 orders without any interruption.
+    assert (found.status, found.runs, found.wrong) == ("fail", 3, 1)
+    assert found.schedule is not None
+    assert "the time was up (--max-time)" in found.detail
+
+
+def test_each_scenario_tries_a_few_schedules_where_the_usual_time_is_too_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rescli.threads.limits.USUAL_TIME_S", 0.0)
+    names = ("shared", "replicas", "nested", "copies", "exception", "stress")
+    results = list(check_block(PaperBlock(Counts()), names, replace(LAYERS, max_time_s=None)))
+    assert [(result.scenario, result.status, result.runs) for result in results] == [
+        *((name, "pass", 3) for name in names[:-1]),
+        ("stress", "pass", 4),
+    ]
+    assert results[2].detail.startswith("calls within calls: right before each of 1 layer in one thread; ")
+    assert all("the time was up (--max-time)" in result.detail for result in results)
+    monkeypatch.setattr("rescli.threads.limits.MOST_TIME_S", 0.0)
+    late = list(check_block(PaperBlock(Counts()), names, replace(LAYERS, max_time_s=None)))
+    assert {(result.status, result.runs) for result in late} == {("skip", 0)}
+
+
 @pytest.mark.parametrize("threads", [5, 8])
 def test_up_to_eight_threads_are_interleaved(threads: int) -> None:
     found = check(KeepsMean(), "shared", replace(LAYERS, schedules=12, threads=threads))
