@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rescli.render.style import fixed, wrapped
+from rescli.render.style import fixed, visible, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def diagnostic_lines(each: Diagnostic, style: Style) -> Iterator[str]:
     first, *more = wrapped(f"{each.severity}{place} ({each.code}): {lines[0]}", style.width, "  ")
     yield style.paint(each.severity, each.severity) + first.removeprefix(each.severity)
     yield from more
-    yield from (f"  {line}" for line in lines[1:])
+    yield from (f"  {visible(line)}" for line in lines[1:])
     if each.hint:
         yield from wrapped(f"  hint: {keep_shapes(each.hint)}", style.width, "    ")
 

@@ -55,3 +55,16 @@ def test_colour_marks_the_severity_alone() -> None:
     assert "\x1b[1;33mwarning\x1b[0m at '0'" in text
     assert "\x1b[1;36mnote\x1b[0m at '1.0'" in text
     assert text.startswith("\x1b[1ma.py:bad\x1b[0m\n")
+
+
+def test_nothing_that_somebody_wrote_reaches_the_terminal_as_a_command() -> None:
+    evil = Diagnostic("layer-failed", "error", "a\x1b[2J", "first \x1b[31m\nsecond \x07", "hint \x9b")
+    text = render_lint_text([LintedBlock("bad", "\x1b]0;title\x07.py:bad", (evil,))], Style(80))
+    assert text == (
+        r"\x1b]0;title\x07.py:bad" + "\n"
+        r"error at 'a\x1b[2J' (layer-failed): first \x1b[31m" + "\n"
+        r"  second \x07" + "\n"
+        r"  hint: hint \x9b" + "\n"
+        "\n"
+        "1 block: 1 error\n"
+    )
