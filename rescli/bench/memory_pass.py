@@ -28,8 +28,9 @@ def measure_variant(
 ) -> dict[PassName, MemoryUse]:
     """Measure the memory of all passes of a variant.
 
-    Each exercise is built anew, so that what a block keeps from its first call is seen; compiled ones are taken as
-    they are, as compiling again would take minutes. Parameters that come to be in the first call are the block's
+    Each exercise is built anew, so that what a block keeps from its first call is seen. Compiled ones are taken as
+    they are, as compiling again would take minutes, and so are those of DistributedDataParallel, which lays out its
+    buffers anew in the first calls. Parameters that come to be in the first call are the block's
     own and not counted.
 
     Args:
@@ -49,7 +50,7 @@ def measure_variant(
 
 
 def _measure(exercise: Exercise, variant: Variant, settings: Settings) -> dict[PassName, MemoryUse]:
-    if settings.modes.compiled:
+    if settings.modes.compiled or settings.modes.parallel == "ddp":
         return _run(exercise, settings.devices)
     module, inputs = dressed_copy(variant, settings)
     before = _own_bytes(module)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook
@@ -27,8 +27,8 @@ def paper_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[PaperClock]:
         if not any(True for _ in layer.children()):
             clock.seconds += LAYER_S
 
-    def slow_backward(*arguments: object) -> None:
-        backward(*arguments)  # type: ignore[arg-type] # whatever it was given
+    def slow_backward(*arguments: Any, **named: Any) -> None:  # noqa: ANN401 - torch's own
+        backward(*arguments, **named)
         clock.seconds += BACKWARD_S
 
     monkeypatch.setattr("rescli.bench.session.clock_for", lambda _devices: clock)

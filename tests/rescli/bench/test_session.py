@@ -448,10 +448,13 @@ def scaled(monkeypatch: pytest.MonkeyPatch, share: float) -> tuple[Findings, lis
         spread.append(device_ids)
         return _Half(module, share)
 
+    def no_rng(devices: object) -> contextlib.nullcontext[object]:
+        return contextlib.nullcontext(devices)
+
     monkeypatch.setattr("rescli.bench.parallel.nn.DataParallel", data_parallel)
     monkeypatch.setattr("rescli.bench.session.matmul_rate", lambda *_: 1e9)
     monkeypatch.setattr("rescli.bench.session.measure_variant", lambda *_: {})
-    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext(devices))
+    monkeypatch.setattr(torch.random, "fork_rng", no_rng)
     settings = Settings(
         devices=(torch.device("cuda:0"), torch.device("cuda:1")),
         passes=("inference",),

@@ -540,6 +540,36 @@ def test_csv_and_markdown_follow_the_ending_of_the_file(spec: str, tmp_path: Pat
         assert file.read_text().startswith(start)
 
 
+def test_a_plot_without_matplotlib_says_what_to_type(
+    spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rescli.cli.bench_values.find_spec", lambda _name: None)
+    assert run(["bench", spec, "--plot", str(tmp_path / "out.png")]) == 2
+    out, err = capsys.readouterr()
+    assert err == (
+        "Error: --plot needs matplotlib, which is not installed\nHint: pip install 'rescli[plot]'\n"
+    )
+    assert out == ""
+
+
+def test_a_plot_that_cannot_be_written_is_told_before_anything_runs(
+    spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rescli.cli.bench_values.find_spec", lambda _name: object())
+    assert run(["bench", spec, "--plot", str(tmp_path / "no" / "out.svg")]) == 5
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_a_plot_is_drawn_beside_the_table(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    file = tmp_path / "out.SVG"
+    assert run(["bench", spec, *BRIEF, "--plot", str(file)]) == 0
+    assert f"<!-- {spec}:small -->" in file.read_text(encoding="utf-8")
+    assert "inference" in capsys.readouterr().out
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("options", [["--device", "cuda"], ["--parallel", "dp"]])
 def test_a_gpu_gives_device_time_wall_time_and_memory(

@@ -144,3 +144,29 @@ def test_csv_leaves_empty_what_is_unknown_and_names_the_warnings() -> None:
     assert (record["median_s"], record["samples"], record["warnings"]) == ("", "0", "no-plain")
     unlimited = replace(COMPARED, results=(replace(BLOCK[0], flops_per_s=float("inf")),))
     assert next(csv.DictReader(io.StringIO(bench_csv(unlimited))))["flops_per_s"] == ""
+
+
+# Several devices
+
+SPREAD = replace(row("step", 60e-6), parallel="ddp", workers=2)
+SCALED = BenchResult(
+    ENVIRONMENT,
+    (SPREAD, replace(row("step", 108e-6), variant="single", warnings=())),
+    (replace(comparison("step", 1.8, 0.02, "slower", variant="single"), kind="scaling", workers=2),),
+)
+
+
+def test_the_speed_up_stands_beside_what_is_spread_over_several() -> None:
+    lines = [" ".join(line.split()) for line in bench_text(SCALED).splitlines()]
+    assert any("DDP in 2 processes on cpu, float32, batch 8" in line for line in lines)
+    assert " 1.800 (1.780–1.820), 90%" in next(line for line in lines if line.startswith("step block"))
+    assert "1.800" not in next(line for line in lines if line.startswith("step single"))
+    markdown = bench_markdown(SCALED)
+    assert "| speed-up, efficiency |" in markdown
+    assert "| 1.800 (1.780–1.820), 90% |" in markdown
+
+
+def test_csv_has_the_speed_up_and_the_efficiency() -> None:
+    spread, single = csv.DictReader(io.StringIO(bench_csv(SCALED)))
+    assert (spread["workers"], spread["speed_up"], spread["efficiency"]) == ("2", "1.8", "0.9")
+    assert (single["workers"], single["speed_up"], single["efficiency"]) == ("1", "", "")
