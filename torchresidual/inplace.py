@@ -91,7 +91,8 @@ def _judged(layer: nn.Module) -> tuple[Writes, bool]:
     if _is_sequence(layer):
         return _judged_in_order(layer.children())
     # Where a RecurrentWrapper and torch.compile keep what they were given.
-    wrapped = layer.module if isinstance(layer, RecurrentWrapper) else layer._modules.get("_orig_mod")
+    kept = layer._modules["_orig_mod"] if "_orig_mod" in layer._modules else None  # noqa: SIM401 - TorchScript's has no get()
+    wrapped = layer.module if isinstance(layer, RecurrentWrapper) else kept
     if isinstance(wrapped, nn.Module):
         return _judged(wrapped)
     if layer.__dict__.get("inplace", getattr(type(layer), "inplace", False)) is True:
