@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rescli.errors import FileError
-from rescli.render.style import can_draw
+from rescli.render.charset import can_draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -50,7 +50,7 @@ class InspectedGraph(BlockGraph):
         return render_show_text([shown], Style(width, color, is_ascii)).rstrip("\n")
 
     def __repr__(self) -> str:
-        from rescli.render.style import can_draw  # noqa: PLC0415
+        from rescli.render.charset import can_draw  # noqa: PLC0415
 
         # What has no encoding keeps text as it is.
         is_ascii = not can_draw(getattr(sys.stdout, "encoding", None) or "utf-8")

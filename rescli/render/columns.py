@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GAP = "  "
-# Nothing before the combining marks, and none of our own arrows and shapes, is wider or narrower than one column.
-_UNUSUAL = re.compile("[\u0300-\u1fff\u2e80-\U0010ffff]")
 _WIDE = frozenset("WF")
 
 
@@ -123,8 +119,11 @@ def columns_of(text: str) -> int:
         >>> columns_of("skip"), columns_of("跳过")
         (4, 4)
     """
-    if text.isascii() or not _UNUSUAL.search(text):
+    # Nothing below the combining marks, and none of the arrows and shapes of pictures, is wider than one column.
+    if text.isascii() or all(mark < "\u0300" or "\u2000" <= mark < "\u2e80" for mark in text):
         return len(text)
+    import unicodedata  # noqa: PLC0415 - a table of a megabyte that few need
+
     return sum(
         0 if unicodedata.combining(mark) else 2 if unicodedata.east_asian_width(mark) in _WIDE else 1
         for mark in text

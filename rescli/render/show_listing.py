@@ -58,7 +58,14 @@ def listing(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]:
         look = "error" if is_failed else "bold" if is_block else None
         for part, (number, name, *rest) in enumerate(layout.lines(texts)):
             picture = _picture(below if part else strokes, gutter.width, style, is_failed=is_failed)
-            shown = [style.paint(number, "dim"), style.paint(name, look) if look else name, *rest]
+            label = name.rstrip()
+            # Outside of the colour, so that a line still ends where its text does.
+            padding = name[len(label) :]
+            shown = [
+                style.paint(number, "dim"),
+                (style.paint(label, look) if look else label) + padding,
+                *rest,
+            ]
             yield f" {picture}{GAP}{GAP.join(shown)}".rstrip()
     if outline.is_folded:
         text = f"{style.times} N: this row and what stands below it come N times; their figures are of one"

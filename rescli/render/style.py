@@ -5,8 +5,6 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-# What pictures and tables are drawn with; a stream that cannot encode all of it gets the ASCII twin.
-_DRAWN_WITH = "●○▾✗◆◇◈⬖⬗─│╭╮╰╯┼┤←→×≥µ"
 _RESET = "\x1b[0m"
 _CODES = {
     "bold": "\x1b[1m",
@@ -80,19 +78,6 @@ class Style:
     def at_least(self) -> str:
         """The sign in front of a lower bound."""
         return ">=" if self.ascii else "≥"
-
-
-def can_draw(encoding: str | None) -> bool:
-    """Say whether a stream of an encoding takes the characters that pictures are drawn with.
-
-    Args:
-        encoding: Its name, as Python knows it; None where a stream has none.
-    """
-    try:
-        _DRAWN_WITH.encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def visible(text: str) -> str:

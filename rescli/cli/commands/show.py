@@ -23,13 +23,14 @@ from rescli.cli.options import (
 )
 from rescli.cli.targets import for_each_target
 from rescli.errors import CommandLineError
-from rescli.graph.outline.model import ShownBlock
-from rescli.render.show_json import render_show_json
-from rescli.render.show_text import render_show_text
-from rescli.render.style import Style
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rescli.cli.console import StreamFacts
     from rescli.graph.model import Failure
+    from rescli.graph.outline.model import ShownBlock
     from rescli.spec.prepare import PreparedBlock
 
 _FORMATS = ("text", "json")
@@ -88,6 +89,7 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
     def look(block: PreparedBlock) -> None:
         from rescli.graph.layer_table import layer_table
         from rescli.graph.outline.build import outline
+        from rescli.graph.outline.model import ShownBlock
         from rescli.graph.trace import trace_with_error
         from rescli.spec.blame import spec_error
 
@@ -104,11 +106,7 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
     with progress(streams, quiet=quiet) as say:
         outcome = for_each_target(targets, request, look)
     if shown:
-        facts = streams.stdout
-        style = Style(facts.width, facts.color, facts.ascii) if output is None else Style()
-        is_json = format_name == "json"
-        text = render_show_json([each.graph for each in shown]) if is_json else render_show_text(shown, style)
-        write_result(text, output)
+        write_result(_written(shown, streams.stdout, output, is_json=format_name == "json"), output)
     if outcome.code:
         raise typer.Exit(outcome.code)
 
@@ -117,3 +115,16 @@ def _stopped(target: str, failure: Failure) -> str:
     place = f" at {failure.path!r}" if failure.path else ""
     given = f", given {failure.input}" if failure.input else ""
     return f"{target} could not be run: {failure.type or 'the block'}{place} failed{given}"
+
+
+def _written(shown: Sequence[ShownBlock], facts: StreamFacts, output: Path | None, *, is_json: bool) -> str:
+    # Not above: a wrong command line is told without it.
+    from rescli.render.show_json import render_show_json
+    from rescli.render.show_text import render_show_text
+    from rescli.render.style import Style
+
+    if is_json:
+        return render_show_json([each.graph for each in shown])
+    return render_show_text(
+        shown, Style(facts.width, facts.color, facts.ascii) if output is None else Style()
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from rescli.graph.outline.build import outline
 from rescli.graph.outline.model import ShownBlock
@@ -82,7 +82,38 @@ def mismatched() -> Case:
     return block, (torch.zeros(1, 3, 15, 15),)
 
 
-CASES: dict[str, Callable[[], Case]] = {"encoder": encoder, "sequence": sequence, "mismatched": mismatched}
+def repeated() -> Case:
+    """Equal blocks, groups of layers, groups in blocks, and a skip around them all."""
+
+    def stage() -> nn.Module:
+        return nn.Sequential(
+            *(
+                ResidualSequential(
+                    Record(name=f"skip{number}"), nn.Linear(8, 8), Apply(record_name=f"skip{number}")
+                )
+                for number in range(3)
+            ),
+            nn.LayerNorm(8),
+        )
+
+    pairs = [layer for _ in range(6) for layer in (nn.Linear(8, 8), nn.ReLU())]
+    flat = [
+        layer
+        for _ in range(4)
+        for layer in (Record(), nn.Linear(8, 8), nn.Tanh(), Apply("concat"), nn.Linear(16, 8))
+    ]
+    block = ResidualSequential(
+        Record(name="around"), stage(), stage(), *pairs, *flat, Apply(record_name="around")
+    )
+    return block, (torch.zeros(2, 8),)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "encoder": encoder,
+    "sequence": sequence,
+    "mismatched": mismatched,
+    "repeated": repeated,
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -91,6 +122,25 @@ CASES: dict[str, Callable[[], Case]] = {"encoder": encoder, "sequence": sequence
 def test_blocks_are_printed_as_expected(name: str, width: int, charset: str, golden: Golden) -> None:
     text = text_of(graph_of(CASES[name](), name), Style(width, ascii=charset == "ascii"))
     golden(f"show_{name}_{charset}_{width}.txt", text)
+
+
+def test_a_depth_is_printed_as_expected(golden: Golden) -> None:
+    inner = ResidualSequential(
+        Record(name="in"),
+        nn.Linear(8, 8),
+        Apply(record_name="in"),
+        Apply(record_name="out"),
+        blocks.Layer(fft),
+    )
+    graph = graph_of(
+        (ResidualSequential(Record(name="out"), inner, nn.Linear(5, 8)), (torch.zeros(2, 8),)), "deep"
+    )
+    golden("show_depth.txt", text_of(graph, Style(80), depth=1))
+
+
+def fft(x: Tensor, weight: Tensor) -> Tensor:
+    real: Tensor = torch.fft.rfft(x @ weight).real
+    return real
 
 
 @pytest.mark.parametrize("name", CASES)
