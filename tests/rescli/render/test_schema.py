@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,18 @@ from torch import nn
 
 from rescli.bench.environment import describe_environment
 from rescli.bench.result import Gpu
-from rescli.graph.model import Diagnostic, LintedBlock
+from rescli.graph.model import (
+    BlockGraph,
+    Diagnostic,
+    EdgeFact,
+    Failure,
+    InputFact,
+    InsertedFact,
+    LayerFact,
+    LintedBlock,
+    TensorFact,
+    WeightFact,
+)
 from rescli.graph.trace import trace
 from rescli.packages.find import find_packages
 from rescli.packages.result import Distribution
@@ -153,6 +164,11 @@ def test_a_document_without_a_promised_field_is_refused(command: str, documents:
         (("blocks", 0, "edges", 0, "operation"), "subtract"),
         (("blocks", 0, "edges", 0, "alpha", "space"), "cubic"),
         (("blocks", 0, "inputs", 0, "origin"), "guessed"),
+        (("blocks", 0, "peak_bytes_held"), -1),
+        (("blocks", 0, "edges", 0, "span_flops"), 0.5),
+        (("blocks", 0, "edges", 0, "held_layers"), None),
+        (("blocks", 1, "edges", 0, "projection", "sized"), "later"),
+        (("blocks", 1, "edges", 0, "projection", "layout"), "unknown"),
     ],
 )
 def test_a_wrong_value_is_refused(
@@ -169,7 +185,7 @@ def test_a_wrong_value_is_refused(
 
 def test_what_show_promises_is_required_and_nothing_else() -> None:
     parts = schema_of("show")["$defs"]
-    required = {name: set(part["required"]) for name, part in parts.items()}
+    required = {name: set(part["required"]) for name, part in parts.items() if "required" in part}
     assert required == {
         "block": promised.BLOCK,
         "input": {"shape", "dtype", "origin"},
@@ -182,3 +198,31 @@ def test_what_show_promises_is_required_and_nothing_else() -> None:
     }
     assert schema_of("lint")["$defs"]["diagnostic"] == parts["diagnostic"]
     assert schema_of("lint")["$defs"]["block"]["required"] == ["name", "target", "diagnostics"]
+
+
+def undescribed(schema: Json) -> dict[str, set[str]]:
+    """Name the fields of the facts that a schema says nothing of."""
+    parts = schema["$defs"]
+    facts = {
+        "block": BlockGraph,
+        "input": InputFact,
+        "tensor": TensorFact,
+        "layer": LayerFact,
+        "edge": EdgeFact,
+        "weight": WeightFact,
+        "inserted": InsertedFact,
+        "failure": Failure,
+        "diagnostic": Diagnostic,
+    }
+    missing = {
+        name: {entry.name for entry in fields(fact)} - set(parts[name]["properties"])
+        for name, fact in facts.items()
+    }
+    return {name: names for name, names in missing.items() if names}
+
+
+def test_every_field_that_show_writes_is_described() -> None:
+    schema = schema_of("show")
+    assert undescribed(schema) == {}
+    del schema["$defs"]["edge"]["properties"]["held_layers"]
+    assert undescribed(schema) == {"edge": {"held_layers"}}
