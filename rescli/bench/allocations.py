@@ -9,6 +9,7 @@ is needed. What libraries take for themselves (oneDNN's scratch memory) goes pas
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def trace_memory(exercise: Exercise) -> dict[PassName, MemoryUse]:
     Raises:
         RuntimeError: Another profiler is running.
     """
-    with _silent_profiler(), profile(profile_memory=True) as profiler:
+    with _silent_profiler(), _no_collections(), profile(profile_memory=True) as profiler:
         exercise.run(1, _mark)
     events = profiler.kineto_results.events()
     amounts = [
@@ -87,6 +88,19 @@ def add_up_allocations(amounts: Sequence[int | None]) -> tuple[list[int], int]:
 def _mark() -> None:
     with record_function(_MARK):
         pass
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep garbage of earlier from being collected meanwhile: it would look like memory that is given back."""
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @contextlib.contextmanager

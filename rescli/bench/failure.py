@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 # How torch says that memory ran out, besides by class: the CPU's allocator, CUDA's libraries, MPS, and sizes
 # beyond what an address can be.
@@ -38,6 +41,7 @@ class Failure:
         error: Name of the exception's class.
         message: The exception's text.
         trace: The part of the traceback from the user's own code on; empty if none of it took part.
+        place: What the library has noted about where in the block it arose; may be empty.
         whole_trace: The whole traceback.
     """
 
@@ -45,6 +49,7 @@ class Failure:
     error: str
     message: str
     trace: str = ""
+    place: str = ""
     whole_trace: str = ""
 
 
@@ -93,6 +98,7 @@ def describe_failure(error: BaseException) -> Failure:
         error=type(error).__name__,
         message=str(error).strip(),
         trace=_part_of_the_user(error),
+        place="\n".join(getattr(error, "__notes__", ())),
         whole_trace="".join(traceback.format_exception(error)),
     )
 
@@ -109,11 +115,14 @@ def _code_of(error: BaseException) -> Literal["out-of-memory", "no-gradient", "f
 
 
 def _part_of_the_user(error: BaseException) -> str:
-    packages = [
-        frame.f_globals.get("__name__", "").partition(".")[0]
-        for frame, _ in traceback.walk_tb(error.__traceback__)
-    ]
-    theirs = [place for place, package in enumerate(packages) if package not in _MACHINERY]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    theirs = [place for place, frame in enumerate(frames) if _is_theirs(frame)]
     if not theirs:
         return ""
     return "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)[theirs[0] :]))
+
+
+def _is_theirs(frame: FrameType) -> bool:
+    # Code that was written at run time, as the library writes forwards, has no file and no name.
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    return bool(package) and package not in _MACHINERY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rescli.bench.baseline import Baseline
+    from rescli.bench.failure import Failure
     from rescli.bench.result import Comparison, PassResult
     from rescli.bench.session import Findings
     from rescli.bench.settings import Settings
@@ -199,10 +200,37 @@ def _complain(rows: Sequence[PassResult]) -> Iterator[ExitCode]:
     """Tell of the blocks of which nothing could be measured because they cannot be run."""
     for target in dict.fromkeys(row.target for row in rows):
         of_target = [row for row in rows if row.target == target]
-        failures = [row.failure for row in of_target if row.failure and row.failure.code == "failed"]
-        if failures and not any(row.samples_s for row in of_target):
+        failures = _failures_of(of_target)
+        if failures:
             failure = failures[0]
             last_line = f"{failure.error}: {failure.message}"
-            whole = failure.whole_trace if show_traceback.get() else f"{failure.trace}{last_line}"
-            write_error(SpecError(f"{target} could not be run", details=whole))
+            part = f"{failure.trace}{last_line}\n{failure.place}"
+            write_error(
+                SpecError(
+                    f"{target} could not be run",
+                    details=failure.whole_trace if show_traceback.get() else part,
+                    hint=f"rescli show {target} names the layer, and --input gives the block another input",
+                )
+            )
             yield ExitCode.SPEC
+
+
+def without_complaints(result: BenchResult) -> BenchResult:
+    """Leave out the rows of blocks that could not be run at all, where an error has just said so.
+
+    Args:
+        result: What was found.
+    """
+    told = {
+        target
+        for target in {row.target for row in result.results}
+        if _failures_of([row for row in result.results if row.target == target])
+    }
+    rows = tuple(row for row in result.results if row.target not in told)
+    return replace(result, results=rows)
+
+
+def _failures_of(rows: Sequence[PassResult]) -> list[Failure]:
+    """Give why a block could not be run, if nothing could be measured of it."""
+    failures = [row.failure for row in rows if row.failure and row.failure.code == "failed"]
+    return [] if any(row.samples_s for row in rows) else failures

@@ -76,7 +76,7 @@ def _failed(facts: Mapping[str, str | int | float]) -> Sentence:
     reason = str(facts["message"]).partition("\n")[0].partition(" Hint: ")[0].rstrip(".")
     return Sentence(
         f"could not be run: {facts['error']}{': ' if reason else ''}{reason}",
-        "--batch-size or --input give the block another input, --passes leaves passes out",
+        "rescli show names the layer, --input gives the block another input, --passes leaves passes out",
     )
 
 

@@ -13,7 +13,7 @@ from rescli.bench.baseline import read_baseline
 from rescli.bench.place import told_place
 from rescli.bench.result import PASSES
 from rescli.cli.bench_group import Member, check_group_size, membership, start
-from rescli.cli.bench_run import Job, measure, tell_of_the_baseline
+from rescli.cli.bench_run import Job, measure, tell_of_the_baseline, without_complaints
 from rescli.cli.bench_values import (
     PARALLEL,
     check_parallel,
@@ -264,6 +264,8 @@ def _write(result: BenchResult, format_name: str, output: Path | None, streams: 
     elif output is not None:
         text = bench_text(result)
     else:
+        # On a terminal the errors stand beside it.
+        result = without_complaints(result)
         facts = streams.stdout
         text = bench_text(result, width=facts.width, ascii_only=facts.ascii, color=facts.color)
     write_result(text, output)

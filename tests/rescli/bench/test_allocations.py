@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -43,6 +44,29 @@ def image() -> Tensor:
 def test_one_output_is_the_peak_of_a_relu_and_nothing_stays() -> None:
     use = trace_memory(Inference(nn.ReLU(), [image()]))["inference"]
     assert (use.peak_bytes, use.retained_bytes) == (FULL, 0)
+
+
+def test_garbage_of_earlier_is_not_taken_for_memory_that_is_given_back(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    class Churns(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            # A collection would come about here.
+            return x.relu() if [[] for _ in range(2000)] else x
+
+    cycle: list[object] = [torch.ones(SIDE, SIDE)]
+    cycle.append(cycle)
+    del cycle
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100, 1, 1)
+    try:
+        use = trace_memory(Inference(Churns(), [image()]))["inference"]
+    finally:
+        gc.set_threshold(*thresholds)
+    assert (use.peak_bytes, use.retained_bytes) == (FULL, 0)
+    # PyTorch grumbles about memory of which it has not seen the beginning.
+    assert capfd.readouterr().err == ""
+    assert gc.isenabled()
 
 
 def test_without_autograd_a_layer_is_freed_when_the_next_has_used_it() -> None:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from rescli.bench.failure import NothingToDifferentiateError, describe_failure
+from torchresidual import Apply, Record, ResidualSequential
 
 
 def caught(action: object, *args: object) -> Exception:
@@ -65,6 +66,16 @@ def test_a_failure_in_torch_alone_has_no_users_part() -> None:
     error = caught(nn.Linear(2, 2), torch.ones(1, 3))
     error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None
     assert describe_failure(error).trace == ""
+
+
+def test_a_forward_that_the_library_wrote_is_no_code_of_the_users() -> None:
+    block = ResidualSequential(Record(), nn.Linear(2, 2), Apply("concat"), nn.Linear(2, 2))
+    error = caught(block, torch.ones(1, 2))
+    error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None
+    found = describe_failure(error)
+    assert "written by torchresidual" in found.whole_trace
+    assert found.trace == ""
+    assert "3" in found.place
 
 
 def test_a_description_holds_no_tensor_of_the_frames() -> None:

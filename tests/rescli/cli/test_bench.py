@@ -144,11 +144,38 @@ def test_a_block_that_cannot_be_run_shows_its_own_part_of_the_traceback(
     assert run(["bench", str(broken), spec, *QUICK, "--passes", "inference"]) == 3
     out, err = capsys.readouterr()
     assert err.startswith(f'Error: {broken}:block could not be run\n  File "{broken}", line 4, in forward\n')
-    assert err.endswith("AttributeError: 'Tensor' object has no attribute 'no_such_thing'\n")
+    assert err.endswith(
+        "AttributeError: 'Tensor' object has no attribute 'no_such_thing'\n"
+        f"Hint: rescli show {broken}:block names the layer, and --input gives the block another input\n"
+    )
     assert "modules/module.py" not in err
-    # The other target is there.
+    # The other target is there, and what was just said is not said again.
     assert f"{spec}:small\n" in out
-    assert "! could not be run: AttributeError: 'Tensor' object has no" in out
+    assert "no_such_thing" not in out
+
+
+def test_a_document_says_itself_what_could_not_be_run(tmp_path: Path) -> None:
+    broken, file = tmp_path / "broken.py", tmp_path / "out.json"
+    broken.write_text(BROKEN)
+    assert run(["bench", str(broken), *BRIEF, "-o", str(file)]) == 3
+    ((warning,),) = [row["warnings"] for row in document(file.read_text())["results"]]
+    assert warning["code"] == "failed"
+    assert warning["message"].startswith("could not be run: AttributeError: 'Tensor' object has no attribute")
+
+
+def test_a_layer_that_does_not_fit_is_named_without_pytorchs_part_of_the_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "wide.py"
+    file.write_text(
+        "block = ResidualSequential(Record(), nn.Linear(4, 4), Apply('concat'), nn.Linear(4, 4))\n"
+    )
+    assert run(["bench", str(file), *BRIEF]) == 3
+    error, reason, place, hint = capsys.readouterr().err.splitlines()
+    assert error == f"Error: {file}:block could not be run"
+    assert reason == "RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x8 and 4x4)"
+    assert place == "in a ResidualSequential, at '3': Linear"
+    assert hint.startswith("Hint: rescli show ")
 
 
 def test_traceback_shows_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
