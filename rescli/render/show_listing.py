@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rescli.graph.model import BlockGraph, LayerFact
     from rescli.graph.outline.model import Inside, Line, Outline
+    from rescli.render.columns import Layout
     from rescli.render.gutter import Node, Stroke
     from rescli.render.style import Style
 
@@ -41,14 +42,12 @@ def listing(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]:
     """
     arcs = [skip.arc for skip in outline.skips if skip.arc is not None]
     gutter = draw_gutter([_node(line) for line in outline.lines], arcs, ASCII if style.ascii else UNICODE)
-    cells: list[tuple[str, ...]] = [
-        tuple(map(visible, texts)) for texts in _cells(graph, outline.lines, style)
-    ]
+    cells = [tuple(map(visible, texts)) for texts in _cells(graph, outline.lines, style)]
     room = style.width - gutter.width - 1 - len(GAP)
-    layout = lay_out(_COLUMNS, cells, room)
+    layout = lay_out(_COLUMNS, _of_rows(cells), room)
     if layout.width > room:
         cells = list(_merged(cells))
-        layout = lay_out(_NARROW_COLUMNS, cells, room)
+        layout = lay_out(_NARROW_COLUMNS, _of_rows(cells), room)
     margin = " " * (gutter.width + 1 + len(GAP))
     titles = GAP.join(layout.lines([column.title for column in layout.columns])[0])
     yield style.paint((margin + titles).rstrip(), "dim")
@@ -56,7 +55,8 @@ def listing(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]:
         is_failed = line.row is not None and line.row.failed
         is_block = line.row is None or line.row.kind == "block"
         look = "error" if is_failed else "bold" if is_block else None
-        for part, (number, name, *rest) in enumerate(layout.lines(texts)):
+        parts = layout.lines(texts) if line.row else _heading_lines(texts, layout, room)
+        for part, (number, name, *rest) in enumerate(parts):
             picture = _picture(below if part else strokes, gutter.width, style, is_failed=is_failed)
             label = name.rstrip()
             # Outside of the colour, so that a line still ends where its text does.
@@ -70,6 +70,18 @@ def listing(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]:
     if outline.is_folded:
         text = f"{style.times} N: this row and what stands below it come N times; their figures are of one"
         yield from (style.paint(line, "dim") for line in wrapped(text, style.width, "  "))
+
+
+def _of_rows(cells: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Leave out the headings: they have no figures, and may be as long as a line."""
+    return [texts for texts in cells if len(texts) > 1]
+
+
+def _heading_lines(texts: Sequence[str], layout: Layout, room: int) -> Iterator[list[str]]:
+    text, number = texts[0], " " * layout.widths[0]
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    for line in wrapped(text, room - len(number) - len(GAP), indent):
+        yield [number, line]
 
 
 def _picture(strokes: Sequence[Stroke], width: int, style: Style, *, is_failed: bool) -> str:
@@ -102,11 +114,12 @@ _OPERATIONS: dict[str, Node] = {
 
 
 def _cells(graph: BlockGraph, lines: Sequence[Line], style: Style) -> Iterator[tuple[str, ...]]:
+    """Give the texts of each line: one for each column, or of a heading that one."""
     dtype = graph.inputs[0].dtype if graph.inputs else None
     for line in lines:
         row, indent = line.row, "  " * line.level
         if row is None:
-            yield "", indent + _heading(line, style), "", "", ""
+            yield (indent + _heading(line, style),)
             continue
         output = keep_shapes(row.output)
         if row.dtype is not None and row.dtype != dtype:
@@ -124,7 +137,11 @@ def _cells(graph: BlockGraph, lines: Sequence[Line], style: Style) -> Iterator[t
 def _merged(cells: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     """Put layer and output into one column; an output that is the same as in the row above is left out."""
     before = ""
-    for number, name, output, *rest in cells:
+    for texts in cells:
+        if len(texts) == 1:
+            yield texts
+            continue
+        number, name, output, *rest = texts
         yield number, f"{name} {output}" if output not in {"", before} else name, *rest
         before = output or before
 

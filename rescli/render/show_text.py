@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rescli.render.diagnostic_lines import diagnostic_lines
@@ -60,9 +61,9 @@ def _header(graph: BlockGraph, style: Style) -> Iterator[str]:
     first, *more = wrapped(f"{name}  {visible(graph.type)}{source}", style.width, "  ")
     yield style.paint(name, "bold") + first.removeprefix(name)
     yield from more
-    taken = ", ".join(map(_tensor_text, graph.inputs)) or "none"
+    taken = _tensors_text(graph.inputs, style) or "none"
     origin = f" {_origin(graph)}" if graph.inputs else ""
-    given = ", ".join(map(_tensor_text, graph.outputs)) or "no tensor"
+    given = _tensors_text(graph.outputs, style) or "no tensor"
     if graph.failure is not None:
         given = "none: the block stopped"
     yield from wrapped(f"input   {taken}{origin}", style.width, " " * 8)
@@ -75,8 +76,13 @@ def _origin(graph: BlockGraph) -> str:
     return "as given" if origin == "option" and not graph.target else _ORIGINS[origin]
 
 
-def _tensor_text(tensor: InputFact | TensorFact) -> str:
-    return fixed(f"{shape_text(tensor.shape)} {tensor.dtype}")
+def _tensors_text(tensors: Sequence[InputFact | TensorFact], style: Style) -> str:
+    """Write tensors one after the other, equal neighbours once: a model may give its state after each layer."""
+    texts = (f"{shape_text(tensor.shape)} {tensor.dtype}" for tensor in tensors)
+    counted = ((text, len(list(group))) for text, group in groupby(texts))
+    return ", ".join(
+        fixed(text if times == 1 else f"{text} {style.times} {times}") for text, times in counted
+    )
 
 
 def _summary(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]:

@@ -211,3 +211,21 @@ def test_hundreds_of_rows_are_listed_one_by_one() -> None:
     listing = [line for line in text.splitlines() if line.startswith((" ●", " ○", " ◆"))]
     assert len(listing) == 900
     assert listing[-1] == " ◆─╯  899  Apply add ← record_300  (1,)"
+
+
+def test_equal_outputs_are_counted() -> None:
+    block = blocks.Layer(lambda x, _w: (x, [x, x], x[:1]))
+    text = text_of(graph_of((block, (torch.zeros(2, 8),)), "states"), Style(80))
+    assert "\noutput  (2, 8) float32 × 3, (1, 8) float32\n" in text
+
+
+def test_a_long_heading_does_not_widen_the_column_of_layers() -> None:
+    kinds = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.SiLU, nn.GELU, nn.ELU, nn.CELU, nn.SELU)
+    block = nn.Sequential(*(kind() for _ in range(2) for kind in kinds))
+    text = text_of(graph_of((block, (torch.zeros(2, 8),)), "long"), Style(70))
+    assert text.splitlines()[4:8] == [
+        "    #  layer        output  params  FLOPs",
+        " ▾     (ReLU, Tanh, Sigmoid, SiLU, GELU, ELU, 2 more) × 2",
+        " ○  0    ReLU       (2, 8)",
+        " ○  1    Tanh       (2, 8)",
+    ]
