@@ -188,10 +188,11 @@ def resettle(known: Footing, subject: Subject, *, kept: int = 0) -> Footing:
     Raises:
         IncomparableError: Every thread raises, or the time is up.
     """
-    threads = range(kept, len(subject.inputs))
-    runs = [run_alone(subject, known.base, index, known.patience_s) for index in threads]
-    if subject.points == "none" and _drew(subject):
-        return settle_footing(subject)
+    runs = []
+    for index in range(kept, len(subject.inputs)):
+        runs.append(run_alone(subject, known.base, index, known.patience_s))
+        if subject.points == "none" and _drew(subject):
+            return settle_footing(subject)
     references = (*known.references[:kept], *(run.outcomes[0] for run in runs))
     errors = [outcome.error for outcome in references if outcome.error is not None]
     if len(errors) == len(references):
@@ -234,14 +235,16 @@ def _try_mode(subject: Subject, base: nn.Module) -> _Attempt:
     if subject.arrange is replicate:
         size_for_replicas(base, subject.inputs[0], subject.seed)
     started = time.monotonic()
-    first = [run_alone(subject, base, index) for index in range(len(subject.inputs))]
+    first = []
+    for index in range(len(subject.inputs)):
+        first.append(run_alone(subject, base, index))
+        if subject.points == "none" and _drew(subject):
+            return _Attempt(None, "it draws random numbers, for which free threads share one generator")
     patience_s = subject.patience_s or max(_LEAST_PATIENCE_S, _SLOWER * (time.monotonic() - started))
     references = tuple(run.outcomes[0] for run in first)
     failed = [outcome.error for outcome in references if outcome.error is not None]
     if len(failed) == len(references):
         return _Attempt(None, f"a single thread raises {describe_error(failed[0])}")
-    if subject.points == "none" and _drew(subject):
-        return _Attempt(None, "it draws random numbers, for which free threads share one generator")
     footing = Footing(subject, base, references, tuple(map(points_of, first)), patience_s)
     count = len(subject.inputs)
     serial = []
