@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from torchresidual.errors import ConfigurationError
+from torchresidual.hooked import Hookable
 from torchresidual.tracing import is_proxy
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _LOG_SPACE_RATIO = 100.0
 _DEFAULT_START = float("1")
 
 
-class LearnableAlpha(nn.Module):
+class LearnableAlpha(Hookable):
     """A learned scalar between two bounds, for the weight of a skip.
 
     One unbounded raw parameter goes through tanh onto the range, or onto the logarithm of the range: with

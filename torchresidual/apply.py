@@ -21,6 +21,7 @@ from torchresidual.errors import (
     ShapeError,
 )
 from torchresidual.frame import Frame, RecordedTensor, current_frame
+from torchresidual.hooked import Hookable
 from torchresidual.legacy import accept_legacy, modern_state
 from torchresidual.memory import version_of
 from torchresidual.mismatch import broadcasts, not_combined, not_joined, unknown_record
@@ -34,7 +35,7 @@ Coefficient = float | LearnableAlpha | Tensor
 _PLANNED = frozenset({"alpha", "scale", "projection_layer", "gate_layer", "dim", "settled_dim", "forward"})
 
 
-class Apply(nn.Module):
+class Apply(Hookable):
     """Combine the current tensor ``x`` with a recorded tensor ``r``.
 
     Args:

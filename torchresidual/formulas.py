@@ -83,6 +83,8 @@ def _weighed(operation: str, alpha: float, *, floating: bool) -> Formula:
         )
     if operation == "add" and alpha == 1.0:
         return Formula("x + r", condition)
+    if operation == "gated" and alpha == 1.0:
+        return Formula("rest * x + r", condition, {"rest": 0.0})
     condition += " and x.dtype is r.dtype"
     if operation == "add":
         return Formula("add(x, r, alpha=weight)", condition, {"weight": alpha})

@@ -136,9 +136,10 @@ class Plan:
         containers: Likewise for each nested nn.Sequential, at any depth.
         switches: The attributes of the layers near a live recorded tensor that can be told to write in place, with
             what they were told when the plan was made.
-        hooks: The dictionaries of hooks of all Records, Applies and nested containers, and torch's global ones;
-            while all are empty nobody watches. One that never is empty stands for a Record or Apply of a class with
-            a ``forward`` of its own, which must be called.
+        hooks: The dictionaries of hooks of torch's for all modules and of the nested containers.
+        watched: Those of Records, Applies and alphas that hold a hook. While all of both are empty nobody watches. One
+            that never is empty stands for a Record or Apply of a class with a ``forward`` of its own, which must be
+            called.
         sized: Whether an Apply, here or in a nested block, wants to know sizes or the feature dimension.
         guarded: The Records, by ``id``, whose tensor a layer may write into while it is still needed.
         epoch: The count of edits when the plan was made.
@@ -155,12 +156,15 @@ class Plan:
     containers: Containers = field(default_factory=list)
     switches: Switches = field(default_factory=list)
     hooks: tuple[Mapping[int, Any], ...] = ()
+    watched: tuple[Mapping[int, Any], ...] = ()
     guarded: set[int] = field(default_factory=set)
     sized: bool = False
     epoch: int = 0
 
 
-_WATCHED = (Call.RECORD, Call.APPLY, Call.SEARCH, Call.ENTER)
+def is_watched(plan: Plan) -> bool:
+    """Say whether hooks must run on what a block would otherwise run without calling it."""
+    return any(plan.hooks) or any(plan.watched)
 
 
 def _global_hooks() -> tuple[Mapping[int, Any], ...]:
@@ -307,13 +311,26 @@ def make_plan(block: nn.Sequential) -> Plan:
     _Reader(plan).read(order)
     plan.containers = _containers_in(block)
     plan.publishes |= bool(plan.free)
-    markers = {id(step.module): step.module for step in plan.steps if step.call in _WATCHED}
-    alphas = (module.alpha for module in markers.values() if isinstance(module, Apply))
-    watched = [*markers.values(), *(alpha for alpha in alphas if isinstance(alpha, LearnableAlpha))]
-    plan.hooks = (*_global_hooks(), *(hooks for module in watched for hooks in hooks_of(module)))
-    if any(_is_overridden(module) for module in watched):
-        plan.hooks = ({0: "always"}, *plan.hooks)
+    plan.hooks = (*_global_hooks(), *(hooks for container in _entered(plan) for hooks in hooks_of(container)))
+    plan.watched = tuple(hooks for marker in _markers(plan) for hooks in hooks_of(marker) if hooks)
+    if any(_is_overridden(marker) for marker in _markers(plan)):
+        plan.watched = ({0: "always"}, *plan.watched)
     return plan
+
+
+def _entered(plan: Plan) -> Iterator[nn.Module]:
+    """Yield the nested containers that are run without being called."""
+    return (step.module for step in plan.steps if step.call is Call.ENTER)
+
+
+def _markers(plan: Plan) -> Iterator[nn.Module]:
+    """Yield the Records, Applies and alphas that are run without being called; they tell of every new hook."""
+    for step in plan.steps:
+        if step.call in (_RECORD, _APPLY, Call.SEARCH):
+            yield step.module
+            alpha = step.module._modules.get("alpha")
+            if isinstance(alpha, LearnableAlpha):
+                yield alpha
 
 
 def _containers_in(block: nn.Module) -> Containers:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from torchresidual.epoch import bump
 from torchresidual.errors import ConfigurationError
 from torchresidual.frame import current_frame, recalled_alone, remember_alone
+from torchresidual.hooked import Hookable
 from torchresidual.memory import copied
 
 
-class Record(nn.Module):
+class Record(Hookable):
     """Save the current tensor, for an Apply further on in the same forward.
 
     Args:

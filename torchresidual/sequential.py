@@ -13,7 +13,16 @@ from torchresidual.apply import Apply
 from torchresidual.blame import nested_too_deep
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context, current_frame
-from torchresidual.plan import Plan, Scope, are_outdated, are_switched, edges_of, hooks_of, make_plan
+from torchresidual.plan import (
+    Plan,
+    Scope,
+    are_outdated,
+    are_switched,
+    edges_of,
+    hooks_of,
+    is_watched,
+    make_plan,
+)
 from torchresidual.projection import Unsettled
 from torchresidual.record import Record
 from torchresidual.running import run, run_watched
@@ -130,7 +139,7 @@ class ResidualSequential(Scope):
     def run_planned(self, x: Any) -> Any:
         """Run the block by its plan, which is made anew if it is out of date."""
         plan = self.plan
-        if any(plan.hooks):
+        if is_watched(plan):
             return run_watched(self, plan, x, None, {})
         if is_dynamo_compiling():
             # Behind a graph break an inner block is traced on its own, and finds the outer frame like in eager.
@@ -185,8 +194,8 @@ class ResidualSequential(Scope):
     @property
     def plain(self) -> bool:
         """Whether it may be run without being called: no hooks, and no ``forward`` of a subclass."""
-        return type(self).forward is ResidualSequential.forward and not any(
-            any(hooks) for hooks in (hooks_of(self), self.plan.hooks)
+        return type(self).forward is ResidualSequential.forward and not (
+            any(hooks_of(self)) or is_watched(self.plan)
         )
 
     def run_inside(self, x: Any, frame: Frame) -> Any:
@@ -209,6 +218,7 @@ class ResidualSequential(Scope):
             or plan.epoch != EDITS.count
             or plan.children != tuple(self._modules.values())
             or ((plan.containers or plan.switches) and self._is_outdated(plan))
+            or (plan.watched and not any(plan.watched))  # the hooks are gone
         ):
             try:
                 plan = make_plan(self)

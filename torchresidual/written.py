@@ -89,6 +89,7 @@ def write_forward(plan: Plan, children: Mapping[str, nn.Module | None]) -> Writt
     """
     if (
         plan.publishes
+        or plan.watched
         or len(plan.steps) > _MOST_STEPS
         or any(
             step.call not in _WRITTEN or (step.attention and step.call is Call.GUARDED) for step in plan.steps
@@ -137,7 +138,7 @@ class _Writer:
             "        here = context.__dict__\n"
             '        outer = here.get("current_sequential")\n'
             '        here["current_sequential"] = self\n'
-            "        extras = []\n"
+            "        extras = None\n"
             "        step = 0\n"
             "        try:\n"
             f"{body or '            pass'}\n"
@@ -204,7 +205,11 @@ class _Writer:
             self._apply(index, step, step.module)
         # Inside a nested container a tuple goes on whole, as in any nn.Sequential; at its end it is taken apart.
         if step.key and step.call is not Call.APPLY:
-            self.body += ["if type(x) is not Tensor:", "    x = split(x, extras)"]
+            self.body += [
+                "if type(x) is not Tensor:",
+                "    extras = extras or []",
+                "    x = split(x, extras)",
+            ]
         if step.releases:
             self.body.append("del " + ", ".join(f"r{place}" for place in step.releases))
 
