@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.func import functional_call
 
-from tests.torchresidual.toys import DETERMINISTIC
+from tests.torchresidual.properties import DETERMINISTIC
 from torchresidual import ConfigurationError, LearnableAlpha
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)

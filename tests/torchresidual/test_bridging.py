@@ -6,7 +6,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.torchresidual.toys import DETERMINISTIC, Unknown, projection_of
+from tests.torchresidual.properties import DETERMINISTIC
+from tests.torchresidual.toys import Unknown, projection_of
 from torchresidual import Apply, Record, ResidualSequential, ShapeError
 from torchresidual.bridging import bridge_between, guessed_dim
 

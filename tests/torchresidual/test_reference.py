@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from tests.torchresidual.random_blocks import FEATURES, applies, blocks, children, records
 from tests.torchresidual.reference import NothingRecordedError, interpret
-from tests.torchresidual.toys import DETERMINISTIC, gradients
+from tests.torchresidual.properties import DETERMINISTIC
+from tests.torchresidual.toys import gradients
 from torchresidual import Apply, Record, ResidualSequential, UnknownRecordError
 
 pytestmark = [

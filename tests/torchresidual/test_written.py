@@ -11,7 +11,7 @@ from hypothesis import given
 from torch import Tensor, nn
 
 from tests.torchresidual.random_blocks import FEATURES, blocks
-from tests.torchresidual.toys import DETERMINISTIC
+from tests.torchresidual.properties import DETERMINISTIC
 from torchresidual import (
     Apply,
     LearnableAlpha,

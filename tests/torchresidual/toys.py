@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from hypothesis import Phase, settings
 from torch import Tensor, nn
 
 from torchresidual import Apply, Record
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
-
-# The same examples on every run and machine; how long one takes is nobody's business.
-DETERMINISTIC = settings(
-    derandomize=True, deadline=None, database=None, max_examples=50, phases=(Phase.generate, Phase.shrink)
-)
 
 
 class Doubled(nn.Module):
