@@ -51,18 +51,19 @@ def test_garbage_of_earlier_is_not_taken_for_memory_that_is_given_back(
 ) -> None:
     class Churns(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            # A collection would come about here.
-            return x.relu() if [[] for _ in range(2000)] else x
+            if gc.isenabled():
+                gc.collect()  # as it comes about after so many new objects
+            return x.relu()
 
-    cycle: list[object] = [torch.ones(SIDE, SIDE)]
-    cycle.append(cycle)
-    del cycle
-    thresholds = gc.get_threshold()
-    gc.set_threshold(100, 1, 1)
-    try:
-        use = trace_memory(Inference(Churns(), [image()]))["inference"]
-    finally:
-        gc.set_threshold(*thresholds)
+    class Knot:
+        """Keeps a tensor until a collection."""
+
+        def __init__(self) -> None:
+            self.tensor, self.self = torch.ones(2 * SIDE, SIDE), self
+
+    assert gc.isenabled()
+    Knot()
+    use = trace_memory(Inference(Churns(), [image()]))["inference"]
     assert (use.peak_bytes, use.retained_bytes) == (FULL, 0)
     # PyTorch grumbles about memory of which it has not seen the beginning.
     assert capfd.readouterr().err == ""
