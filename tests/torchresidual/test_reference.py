@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from tests.torchresidual.properties import DETERMINISTIC
 from tests.torchresidual.random_blocks import FEATURES, applies, blocks, children, records
 from tests.torchresidual.reference import NothingRecordedError, interpret
-from tests.torchresidual.properties import DETERMINISTIC
 from tests.torchresidual.toys import gradients
 from torchresidual import Apply, Record, ResidualSequential, UnknownRecordError
 

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from torch import Tensor, nn
 
-from tests.torchresidual.random_blocks import FEATURES, blocks
 from tests.torchresidual.properties import DETERMINISTIC
+from tests.torchresidual.random_blocks import FEATURES, blocks
 from torchresidual import (
     Apply,
     LearnableAlpha,
