@@ -224,8 +224,8 @@ def test_a_long_heading_does_not_widen_the_column_of_layers() -> None:
     block = nn.Sequential(*(kind() for _ in range(2) for kind in kinds))
     text = text_of(graph_of((block, (torch.zeros(2, 8),)), "long"), Style(70))
     assert text.splitlines()[4:8] == [
-        "    #  layer        output  params  FLOPs",
+        "    #  layer      output  params  FLOPs",
         " ▾     (ReLU, Tanh, Sigmoid, SiLU, GELU, ELU, 2 more) × 2",
-        " ○  0    ReLU       (2, 8)",
-        " ○  1    Tanh       (2, 8)",
+        " ○  0    ReLU     (2, 8)",
+        " ○  1    Tanh     (2, 8)",
     ]
