@@ -4,10 +4,12 @@
 # nor a network: nothing is installed, the checkout is put on the path.
 #
 #   benchmarks/gpu_check.sh [FOLDER]     writes what it finds into FOLDER (a new one below /tmp without it)
+#   DEVICE=cpu benchmarks/gpu_check.sh   the same without a GPU, to try the script out; DataParallel is left out
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 python=${PYTHON:-python3}
+device=${DEVICE:-cuda}
 out=${1:-$(mktemp -d)}
 mkdir -p "$out"
 
@@ -33,21 +35,28 @@ bench() { # bench NAME SECONDS OPTION...: a benchmark as text, and saved with it
 # Plugins that the tests are written for may be missing here: random order, and the tests of many inputs.
 cuda_tests() {
     mapfile -t files < <(grep -rl --include='test_*.py' 'mark\.cuda' tests)
-    "$python" -m pytest -q -m cuda -p no:cacheprovider -W ignore::pytest.PytestConfigWarning "${files[@]}"
+    "$python" -m pytest -q -m cuda -p no:cacheprovider -W ignore::pytest.PytestConfigWarning \
+        -W "ignore:Failed to initialize NumPy:UserWarning" "${files[@]}"
 }
 export -f cuda_tests
 export python
 
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' || { echo "torch sees no GPU here"; exit 4; }
+if [ "$device" = cuda ]; then
+    "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' || {
+        echo "torch sees no GPU here"
+        exit 4
+    }
+fi
 
 step env 30 "$python" -m rescli env
-step tests 90 bash -c cuda_tests
-bench cuda 30 transformer --device cuda --max-time 8 --versus plain
-bench dp 30 transformer --parallel dp --max-time 6 --batch-size 64
-bench compiled 90 projection --device cuda --compile --max-time 40 --passes inference,step
-if [ -f benchmarks/overhead.py ] && grep -q -- '--device' benchmarks/overhead.py; then
-    step overhead 60 "$python" benchmarks/overhead.py --device cuda
+step tests 60 bash -c cuda_tests
+bench "$device" 30 transformer --device "$device" --max-time 8 --versus plain
+if [ "$device" = cuda ]; then
+    bench dp 30 transformer --parallel dp --max-time 6 --batch-size 64
 fi
+bench ddp 45 transformer --parallel ddp --device "$device" --max-time 6 --batch-size 64
+bench compiled 75 projection --device "$device" --compile --max-time 40 --passes inference,step
+step overhead 110 "$python" benchmarks/overhead.py --device "$device" --quick
 
 printf '\nwritten to %s\n' "$out"
 for name in ${failed[@]+"${failed[@]}"}; do
