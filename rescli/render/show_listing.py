@@ -42,8 +42,9 @@ def listing(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]:
     """
     arcs = [skip.arc for skip in outline.skips if skip.arc is not None]
     gutter = draw_gutter([_node(line) for line in outline.lines], arcs, ASCII if style.ascii else UNICODE)
-    cells = [tuple(map(visible, texts)) for texts in _cells(graph, outline.lines, style)]
     room = style.width - gutter.width - 1 - len(GAP)
+    indents = _indents(outline.lines, room // 3)
+    cells = [tuple(map(visible, texts)) for texts in _cells(graph, outline.lines, indents, style)]
     layout = lay_out(_COLUMNS, _of_rows(cells), room)
     if layout.width > room:
         cells = list(_merged(cells))
@@ -113,11 +114,20 @@ _OPERATIONS: dict[str, Node] = {
 }
 
 
-def _cells(graph: BlockGraph, lines: Sequence[Line], style: Style) -> Iterator[tuple[str, ...]]:
+def _indents(lines: Sequence[Line], most: int) -> list[str]:
+    """Indent by two columns a level; by one, and at last no further, where nesting would take the room of the text."""
+    deepest = max((line.level for line in lines), default=0)
+    step = 2 if 2 * deepest <= most else 1
+    return [" " * min(step * line.level, max(most, 0)) for line in lines]
+
+
+def _cells(
+    graph: BlockGraph, lines: Sequence[Line], indents: Sequence[str], style: Style
+) -> Iterator[tuple[str, ...]]:
     """Give the texts of each line: one for each column, or of a heading that one."""
     dtype = graph.inputs[0].dtype if graph.inputs else None
-    for line in lines:
-        row, indent = line.row, "  " * line.level
+    for line, indent in zip(lines, indents, strict=True):
+        row = line.row
         if row is None:
             yield (indent + _heading(line, style),)
             continue

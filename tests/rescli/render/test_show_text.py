@@ -229,3 +229,13 @@ def test_a_long_heading_does_not_widen_the_column_of_layers() -> None:
         " ○  0    ReLU     (2, 8)",
         " ○  1    Tanh     (2, 8)",
     ]
+
+
+def test_deep_nesting_leaves_room_for_the_text() -> None:
+    block: nn.Module = nn.Linear(4, 4)
+    for _ in range(40):
+        block = nn.Sequential(block)
+    text = text_of(graph_of((block, (torch.zeros(2, 4),)), "deep"), Style(80))
+    assert max(map(len, text.splitlines())) <= 80
+    assert " ▾   9           Sequential" in text
+    assert f" ○  39  {' ' * 25}Linear 4→4" in text
