@@ -125,15 +125,19 @@ class Gutter:
         rows: The strokes of each row. Rows are not padded.
         below: What stands under a row that is printed in several lines: the lanes that go on.
         width: The longest row, in characters.
+        left_out: How many skips have no arc, for want of lanes.
     """
 
     nets: tuple[Net, ...]
     rows: tuple[tuple[Stroke, ...], ...]
     below: tuple[tuple[Stroke, ...], ...]
     width: int
+    left_out: int = 0
 
 
-def draw_gutter(nodes: Sequence[Node], edges: Iterable[tuple[int, int]], charset: Charset) -> Gutter:
+def draw_gutter(
+    nodes: Sequence[Node], edges: Sequence[tuple[int, int]], charset: Charset, most_lanes: int | None = None
+) -> Gutter:
     """Draw the skips beside a listing.
 
     Args:
@@ -141,13 +145,14 @@ def draw_gutter(nodes: Sequence[Node], edges: Iterable[tuple[int, int]], charset
         edges: The skips, as the rows of Record and Apply; several may begin at one Record, none end at the
             same Apply.
         charset: What to draw with.
+        most_lanes: How many arcs may run side by side; the longest of more are left out. None draws all.
 
     Example:
         >>> picture = draw_gutter(["record", "layer", "add"], [(0, 2)], UNICODE)
         >>> ["".join(stroke.text for stroke in row) for row in picture.rows]
         ['●─╮', '○ │', '◆─╯']
     """
-    nets = assign_lanes(edges)
+    nets = assign_lanes(edges, most_lanes)
     gap = 1 if max((net.lane for net in nets), default=0) < _ROOMY_LANES else 0
     pen = _Pen(charset, gap)
     starts = {net.record: number for number, net in enumerate(nets)}
@@ -168,14 +173,16 @@ def draw_gutter(nodes: Sequence[Node], edges: Iterable[tuple[int, int]], charset
             active[nets[own].lane] = own
         below.append(pen.row(" ", active, None))
     width = max((sum(len(stroke.text) for stroke in row) for row in rows), default=0)
-    return Gutter(nets=nets, rows=tuple(rows), below=tuple(below), width=width)
+    left_out = len(edges) - sum(len(net.applies) for net in nets)
+    return Gutter(nets=nets, rows=tuple(rows), below=tuple(below), width=width, left_out=left_out)
 
 
-def assign_lanes(edges: Iterable[tuple[int, int]]) -> tuple[Net, ...]:
+def assign_lanes(edges: Iterable[tuple[int, int]], most_lanes: int | None = None) -> tuple[Net, ...]:
     """Give each arc a lane: short ones inside, and never two in one lane at the same row.
 
     Args:
         edges: The skips, as the rows of Record and Apply.
+        most_lanes: How many lanes there are; an arc that finds none is left out. None makes as many as it takes.
 
     Returns:
         The nets, in the order of their Records. An arc that lies within another has an inner lane.
@@ -193,6 +200,8 @@ def assign_lanes(edges: Iterable[tuple[int, int]]) -> tuple[Net, ...]:
         number = next(
             (number for number, lane in enumerate(lanes) if lane.is_free(record, rows[-1])), len(lanes)
         )
+        if number == most_lanes:
+            continue
         if number == len(lanes):
             lanes.append(_Lane())
         lanes[number].take(record, rows[-1])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rescli.graph.model import BlockGraph, LayerFact
     from rescli.graph.outline.model import Inside, Line, Outline
     from rescli.render.columns import Layout
-    from rescli.render.gutter import Node, Stroke
+    from rescli.render.gutter import Gutter, Node, Stroke
     from rescli.render.style import Style
 
 _COLUMNS = (
@@ -28,6 +28,9 @@ _COLUMNS = (
 )
 # Where these do not fit, the output stands right behind the layer, and below it if need be; only a new one is written.
 _NARROW_COLUMNS = (_COLUMNS[0], Column("layer, new output", yields=1), *_COLUMNS[3:])
+# Arcs side by side may take this part of the width, but a few are always drawn.
+_LANES_PART = 4
+_LEAST_LANES = 10
 # A heading names so many of the classes that repeat together.
 _NAMED_TYPES = 6
 
@@ -41,7 +44,9 @@ def listing(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]:
         style: How wide, and with which characters and colours.
     """
     arcs = [skip.arc for skip in outline.skips if skip.arc is not None]
-    gutter = draw_gutter([_node(line) for line in outline.lines], arcs, ASCII if style.ascii else UNICODE)
+    nodes = [_node(line) for line in outline.lines]
+    most_lanes = max(style.width // _LANES_PART, _LEAST_LANES)
+    gutter = draw_gutter(nodes, arcs, ASCII if style.ascii else UNICODE, most_lanes)
     room = style.width - gutter.width - 1 - len(GAP)
     indents = _indents(outline.lines, room // 3)
     cells = [tuple(map(visible, texts)) for texts in _cells(graph, outline.lines, indents, style)]
@@ -68,9 +73,16 @@ def listing(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]:
                 *rest,
             ]
             yield f" {picture}{GAP}{GAP.join(shown)}".rstrip()
+    for note in _notes(outline, gutter, style):
+        yield from (style.paint(line, "dim") for line in wrapped(note, style.width, "  "))
+
+
+def _notes(outline: Outline, gutter: Gutter, style: Style) -> Iterator[str]:
     if outline.is_folded:
-        text = f"{style.times} N: this row and what stands below it come N times; their figures are of one"
-        yield from (style.paint(line, "dim") for line in wrapped(text, style.width, "  "))
+        yield f"{style.times} N: this row and what stands below it come N times; their figures are of one"
+    if gutter.left_out:
+        arcs = f"{format_count(gutter.left_out)} more {'arc' if gutter.left_out == 1 else 'arcs'}"
+        yield f"{arcs} would take too much room: the longest skips are in the table alone"
 
 
 def _of_rows(cells: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -159,6 +159,27 @@ def test_many_lanes_are_drawn_without_gaps() -> None:
     assert lines_of(gutter)[9] == "●─┼┼┼┼┼┼┼┼┼╮"
 
 
+@given(skips(), st.integers(0, 4))
+def test_with_few_lanes_the_arcs_that_are_drawn_are_still_right(
+    drawn: tuple[list[Node], Edges], most: int
+) -> None:
+    nodes, edges = drawn
+    gutter = draw_gutter(nodes, edges, UNICODE, most)
+    kept = read_back(lines_of(gutter), UNICODE)
+    assert set(kept) <= set(edges)
+    assert gutter.left_out == len(edges) - len(kept)
+    assert all(net.lane < most for net in gutter.nets)
+    if len({net.lane for net in assign_lanes(edges)}) <= most:
+        assert kept == edges
+
+
+def test_the_longest_arcs_are_left_out() -> None:
+    nodes: list[Node] = ["record", "record", "record", "add", "add", "add"]
+    gutter = draw_gutter(nodes, [(2, 3), (1, 4), (0, 5)], UNICODE, 2)
+    assert lines_of(gutter) == ["●", "●───╮", "●─╮ │", "◆─╯ │", "◆───╯", "◆"]
+    assert gutter.left_out == 1
+
+
 def test_rows_without_skips_have_their_mark_alone() -> None:
     nodes: list[Node] = ["block", "layer", "record", "failed"]
     assert lines_of(draw_gutter(nodes, [], UNICODE)) == ["▾", "○", "●", "✗"]

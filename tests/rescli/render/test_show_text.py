@@ -239,3 +239,18 @@ def test_deep_nesting_leaves_room_for_the_text() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert " ▾   9           Sequential" in text
     assert f" ○  39  {' ' * 25}Linear 4→4" in text
+
+
+def test_more_arcs_than_there_is_room_for_are_left_to_the_table() -> None:
+    names = [f"r{number}" for number in range(40)]
+    block = ResidualSequential(
+        *(Record(name=name) for name in names), nn.Linear(4, 4), *(Apply(record_name=name) for name in names)
+    )
+    graph = graph_of((block, (torch.zeros(2, 4),)), "wide")
+    narrow, wide = text_of(graph, Style(80)), text_of(graph, Style(160))
+    note = "20 more arcs would take too much room: the longest skips are in the table alone"
+    assert note in narrow
+    assert "more arc" not in wide
+    assert max(map(len, narrow.splitlines())) <= 80
+    for number in range(40):
+        assert f"  r{number} {number}→{41 + number} " in narrow
