@@ -260,6 +260,7 @@ def request_from(
     dtype: str | None = None,
     device: str = "cpu",
     seed: int = 0,
+    only_look: bool = False,
 ) -> Request:
     """Turn the common options into what the spec room is asked for.
 
@@ -270,6 +271,7 @@ def request_from(
         dtype: The value of ``--dtype``.
         device: The value of ``--device``.
         seed: The value of ``--seed``.
+        only_look: Whether the command needs no values of weights.
 
     Raises:
         CommandLineError: A value has the wrong form, or ``--batch-size`` comes with ``--input``.
@@ -286,4 +288,5 @@ def request_from(
         dtype=dtype,
         device=device,
         seed=seed,
+        only_look=only_look,
     )

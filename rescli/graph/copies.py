@@ -25,6 +25,7 @@ Device = Literal["cpu", "meta"]
 # Up to here a real run on the CPU is quicker than what the meta device costs when it is first touched (0.85 s).
 _MOST_REAL_PARAMETERS = 20_000_000
 _MOST_REAL_INPUT_ELEMENTS = 1_000_000
+_PLAIN = frozenset({Tensor, nn.Parameter})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,10 @@ class _Transfer(TorchFunctionMode):
 
     def move(self, tensor: Tensor) -> Tensor:
         """Copy the values of a tensor to the device, or only its size to meta."""
-        if self._device.type == "meta":
+        if self._device.type == "meta" and type(tensor) in _PLAIN and tensor.is_contiguous():
+            # The same as below, in a hundredth of the time.
+            twin = torch.empty(tensor.shape, dtype=tensor.dtype, device=self._device)
+        elif self._device.type == "meta":
             twin = torch.empty_like(tensor.detach(), device=self._device)
         else:
             twin = tensor.detach().to(self._device, copy=True)

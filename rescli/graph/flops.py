@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from rescli.graph.formulas import FORMULAS, Call, lacks_formula
+from rescli.graph.shapes import known_result
 from rescli.graph.structure import tensors_in
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class FlopMeter(TorchFunctionMode):
 
     Args:
         known: The tensors that exist before the run: inputs, parameters, buffers, constants of the modules.
+        on_meta: Whether tensors have no data, so that functions whose results are known need not run.
 
     Example:
         >>> with FlopMeter(known=()) as meter:
@@ -52,8 +54,9 @@ class FlopMeter(TorchFunctionMode):
         48
     """
 
-    def __init__(self, known: Iterable[Tensor]) -> None:
+    def __init__(self, known: Iterable[Tensor], *, on_meta: bool = False) -> None:
         super().__init__()
+        self._on_meta = on_meta
         self.account = Account()
         # By identity; a weak reference tells a tensor from a later one at the same address.
         self._known: dict[int, weakref.ref[Tensor]] = {}
@@ -97,7 +100,9 @@ class FlopMeter(TorchFunctionMode):
         """Run one torch function and put what it took on the open account."""
         kwargs = kwargs or {}
         name, is_ours = _name_of(func)
-        out = func(*args, **kwargs)
+        out: Any = known_result(func, args, kwargs) if self._on_meta else None
+        if out is None:
+            out = func(*args, **kwargs)
         if name == "__iter__":
             # An iterator hides the tensors that it will give.
             out = iter(list(out))

@@ -119,7 +119,8 @@ def record_run(block: BlockCopy, inputs: Sequence[object]) -> Recording:
         block: The copy; afterwards it still carries the hooks.
         inputs: On the device of the copy, and not used by anybody else.
     """
-    meter = FlopMeter([*block.tensors, *tensors_in(list(inputs))])
+    tensors = [*block.tensors, *tensors_in(list(inputs))]
+    meter = FlopMeter(tensors, on_meta=any(each.is_meta for each in tensors_in(list(inputs))))
     recorder = _Recorder(block.module, meter)
     recorder.watch()
     outputs: tuple[Tensor, ...] = ()
@@ -168,11 +169,12 @@ class _Recorder:
     def watch(self) -> None:
         """Hook every module of the copy."""
         for module in self._block.modules():
-            # The base class's own methods: those of TorchScript modules refuse.
+            # The methods of TorchScript modules refuse; those of Records and Applies tell their block.
+            kind = nn.Module if isinstance(module, torch.jit.ScriptModule) else type(module)
             # Before hooks of the user's own, so that their work counts as the module's.
-            nn.Module.register_forward_pre_hook(module, self._enter, prepend=True, with_kwargs=True)
+            kind.register_forward_pre_hook(module, self._enter, prepend=True, with_kwargs=True)
             # Also where the module raises: whoever catches that may go on.
-            nn.Module.register_forward_hook(module, self._leave, always_call=True)
+            kind.register_forward_hook(module, self._leave, always_call=True)
 
     def culprit(self, error: BaseException | None) -> Execution | None:
         """Name the innermost execution that an error came from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from torch import Tensor, nn
 
@@ -22,12 +22,17 @@ from rescli.graph.structure import dtype_name, has_size, map_tensors
 from torchresidual.errors import ResidualError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rescli.graph.copies import BlockCopy, Device
     from rescli.graph.diagnostics.evidence import BackwardRun, FittingInput
     from rescli.graph.model import LayerFact, Origin
     from rescli.graph.recording import Recording
+
+
+WithData: TypeAlias = "Callable[[], tuple[nn.Module, Sequence[object]]]"
+# With more, making a block for real is likely to end the process, or the machine.
+_MOST_REMADE_PARAMETERS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ def trace(
     origin: Origin,
     device: Device | None = None,
     backward: bool = False,
+    with_data: WithData | None = None,
 ) -> BlockGraph:
     """Run a copy of a block once and say what it is.
 
@@ -67,6 +73,7 @@ def trace(
         device: Where the copy runs: ``cpu``, or ``meta`` without data. None runs small blocks for real and
             large ones on meta.
         backward: Whether to run a backward pass as well, for what can only be found by one.
+        with_data: Makes module and inputs with their data, if they were made without and cannot run so.
 
     Returns:
         The facts. Of a block that raises, those up to the layer that did, with ``failure`` set.
@@ -81,7 +88,14 @@ def trace(
         (10, 48, '4 -> 2')
     """
     return trace_with_error(
-        module, inputs, name=name, target=target, origin=origin, device=device, backward=backward
+        module,
+        inputs,
+        name=name,
+        target=target,
+        origin=origin,
+        device=device,
+        backward=backward,
+        with_data=with_data,
     ).graph
 
 
@@ -94,6 +108,7 @@ def trace_with_error(
     origin: Origin,
     device: Device | None = None,
     backward: bool = False,
+    with_data: WithData | None = None,
 ) -> Traced:
     """Do what ``trace`` does, and hand over the error itself as well.
 
@@ -105,9 +120,10 @@ def trace_with_error(
         origin: As for ``trace``.
         device: As for ``trace``.
         backward: As for ``trace``.
+        with_data: As for ``trace``.
     """
     device = device or suitable_device(module, inputs)
-    block, recording, needs_data = _run(module, inputs, device)
+    block, recording, needs_data = _run(module, inputs, device, with_data)
     failure = _failure(recording)
     rows = rows_of(block.module, recording)
     layers = tuple(row for _, row in rows)
@@ -151,13 +167,17 @@ def _sizes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, int]:
 
 
 def _run(
-    module: nn.Module, inputs: Sequence[object], device: Device
+    module: nn.Module, inputs: Sequence[object], device: Device, with_data: WithData | None
 ) -> tuple[BlockCopy, Recording, Finding | None]:
     """Run a copy on the device, or on the CPU where the block needs values that meta tensors do not have."""
     block, recording = _run_on(module, inputs, device)
     error = recording.error
-    if device == "cpu" or error is None or is_without_data(module) or not _needs_data(error):
+    if device == "cpu" or error is None or not _needs_data(error):
         return block, recording, None
+    if is_without_data(module):
+        if with_data is None or sum(_sizes(module.named_parameters()).values()) > _MOST_REMADE_PARAMETERS:
+            return block, recording, None
+        module, inputs = with_data()
     blamed = recording.failed
     culprit = f"{type_name(blamed.module)} at {blamed.path!r}" if blamed and blamed.path else "it"
     note = Finding(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -11,6 +12,7 @@ from rescli.errors import CommandLineError, SpecError
 from rescli.spec.blame import users_code
 from rescli.spec.randomness import seeded
 from rescli.spec.siblings import importing_from
+from rescli.spec.without_data import build_large_without_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +53,13 @@ def check_settings(definitions: Sequence[Definition], settings: Mapping[str, obj
 
 
 def build(
-    definition: Definition, *, label: str, file: Path | None, settings: Mapping[str, object], seed: int
+    definition: Definition,
+    *,
+    label: str,
+    file: Path | None,
+    settings: Mapping[str, object],
+    seed: int,
+    only_look: bool = False,
 ) -> nn.Module:
     """Build one block.
 
@@ -61,6 +69,7 @@ def build(
         file: The spec's file: siblings are imported from its folder.
         settings: Arguments; those that this factory does not know are left out.
         seed: Decides its weights.
+        only_look: Whether a large block may be built without data.
 
     Raises:
         CommandLineError: An argument without a default is not among the settings.
@@ -78,7 +87,8 @@ def build(
         )
     folder = file.parent if file else None
     with users_code(file, f"{label} could not be built"), seeded(seed), importing_from(folder):
-        built = make(**chosen)
+        ready = partial(make, **chosen)
+        built = build_large_without_data(ready) if only_look else ready()
     if not isinstance(built, nn.Module):
         raise SpecError(
             f"{label} returned {article(built)}, not a torch.nn.Module",

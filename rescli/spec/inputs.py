@@ -190,8 +190,9 @@ def _floating_type(block: nn.Module, request: Request) -> torch.dtype:
 
 
 def _device_of(block: nn.Module) -> torch.device:
-    own = (parameter.device for parameter in block.parameters())
-    return next(own, torch.device("cpu"))
+    own = {parameter.device for parameter in block.parameters()}
+    # Of a large block small tensors may have data all the same.
+    return next((device for device in own if device.type == "meta"), next(iter(own), torch.device("cpu")))
 
 
 def _smallest_table(block: nn.Module) -> int | None:

@@ -16,7 +16,7 @@ def place(block: nn.Module, *, dtype: str | None, device: torch.device) -> nn.Mo
     Args:
         block: The spec's own object; it stays as it is.
         dtype: The floating point type, or None to leave it.
-        device: Where it is to lie; on the CPU means wherever the spec put it.
+        device: Where it is to lie; on the CPU means wherever the spec put it. What has no data stays without.
 
     Returns:
         The block itself if there is nothing to change, else a copy.
@@ -24,7 +24,8 @@ def place(block: nn.Module, *, dtype: str | None, device: torch.device) -> nn.Mo
     Raises:
         SpecError: It has to be copied and cannot be.
     """
-    if dtype is None and device.type == "cpu":
+    stays = device.type == "cpu" or any(parameter.is_meta for parameter in block.parameters())
+    if dtype is None and stays:
         return block
     try:
         moved = copy.deepcopy(block)
@@ -35,4 +36,4 @@ def place(block: nn.Module, *, dtype: str | None, device: torch.device) -> nn.Mo
         ) from error
     if dtype is not None:
         moved = moved.to(dtype=getattr(torch, dtype))
-    return moved if device.type == "cpu" else moved.to(device=device)
+    return moved if stays else moved.to(device=device)

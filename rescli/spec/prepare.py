@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,7 @@ class PreparedBlock:
         origin: Who decided on the inputs: the command line, the spec, or its own first layers.
         spec_file: The file that the code lies in, for tracebacks; None if there is none.
         batch_dim: The dimension of the inputs that counts the items of the batch.
+        with_data: Makes module and inputs once more with their data; None if they have it, or nobody can tell.
     """
 
     name: str
@@ -54,6 +55,7 @@ class PreparedBlock:
     origin: Origin
     spec_file: Path | None
     batch_dim: int = 0
+    with_data: Callable[[], tuple[nn.Module, tuple[Tensor, ...]]] | None = None
 
     def resized(self, batch_size: int) -> tuple[Tensor, ...]:
         """Give the inputs with another batch size.
@@ -114,17 +116,30 @@ def _prepared(
         file=spec.file,
         settings=request.settings,
         seed=request.seed,
+        only_look=request.only_look,
     )
     example = example_input(module, name, getattr(spec.module, "example_inputs", None), request)
+    is_real = device.type == "cpu" or any(tensor.is_meta for tensor in example.tensors)
+    has_data = isinstance(definition.value, nn.Module) or not any(
+        each.is_meta for each in module.parameters()
+    )
     return PreparedBlock(
         name=name,
         target=spec.target.label(name),
         module=place(module, dtype=request.dtype, device=device),
-        inputs=example.tensors if device.type == "cpu" else tuple(t.to(device) for t in example.tensors),
+        inputs=example.tensors if is_real else tuple(t.to(device) for t in example.tensors),
         origin=example.origin,
         spec_file=spec.file,
         batch_dim=example.batch_dim,
+        with_data=None if has_data else partial(_with_data, spec, definition, request, device),
     )
+
+
+def _with_data(
+    spec: LoadedSpec, definition: Definition, request: Request, device: torch.device
+) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    real = _prepared(spec, definition, replace(request, only_look=False), device)
+    return real.module, real.inputs
 
 
 def _named(spec: LoadedSpec, name: str) -> Definition:

@@ -24,6 +24,7 @@ class Request:
         dtype: Floating point type that block and inputs are cast to, or None to leave them as they are.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
         seed: Decides the weights of what factories build, and the values of inputs that are given as shapes.
+        only_look: Whether nothing depends on the values of weights: large blocks that factories build need no data.
     """
 
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -32,3 +33,4 @@ class Request:
     dtype: str | None = None
     device: str = "cpu"
     seed: int = 0
+    only_look: bool = False

@@ -24,6 +24,7 @@ from rescli.cli.options import (
     request_from,
 )
 from rescli.cli.targets import chosen_targets, for_each_target
+from rescli.collecting import rarely_collected
 from rescli.graph.model import LintedBlock
 from rescli.render.lint_json import render_lint_json
 from rescli.render.lint_text import render_lint_text
@@ -65,7 +66,13 @@ def lint(  # noqa: PLR0913, PLR0917 - a parameter an option
     TARGET the quick set of shipped specs is looked at.
     """
     request = request_from(
-        inputs=inputs, settings=settings, batch_size=batch_size, dtype=dtype, device=device, seed=seed
+        inputs=inputs,
+        settings=settings,
+        batch_size=batch_size,
+        dtype=dtype,
+        device=device,
+        seed=seed,
+        only_look=True,
     )
     format_name = choose_format(format_name, output, _FORMATS)
     streams = Streams.detect()
@@ -81,10 +88,11 @@ def lint(  # noqa: PLR0913, PLR0917 - a parameter an option
             target=block.target,
             origin=block.origin,
             backward=backward,
+            with_data=block.with_data,
         )
         return LintedBlock(block.name, block.target, graph.diagnostics)
 
-    with progress(streams, quiet=quiet) as say:
+    with progress(streams, quiet=quiet) as say, rarely_collected():
         outcome = for_each_target(chosen_targets(targets, take_all=take_all), request, look)
     if outcome.results:
         facts = streams.stdout

@@ -22,6 +22,7 @@ from rescli.cli.options import (
     request_from,
 )
 from rescli.cli.targets import for_each_target
+from rescli.collecting import rarely_collected
 from rescli.errors import CommandLineError
 
 if TYPE_CHECKING:
@@ -73,7 +74,13 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
     layer.
     """
     request = request_from(
-        inputs=inputs, settings=settings, batch_size=batch_size, dtype=dtype, device=device, seed=seed
+        inputs=inputs,
+        settings=settings,
+        batch_size=batch_size,
+        dtype=dtype,
+        device=device,
+        seed=seed,
+        only_look=True,
     )
     format_name = choose_format(format_name, output, _FORMATS)
     if layers and format_name != "text":
@@ -95,7 +102,12 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
 
         say(f"{block.target} ...")
         traced = trace_with_error(
-            block.module, block.inputs, name=block.name, target=block.target, origin=block.origin
+            block.module,
+            block.inputs,
+            name=block.name,
+            target=block.target,
+            origin=block.origin,
+            with_data=block.with_data,
         )
         table = layer_table(block.module, block.inputs) if layers and not traced.error else ""
         shown.append(ShownBlock(traced.graph, outline(traced.graph, depth=depth, fold=fold), table))
@@ -103,10 +115,11 @@ def show(  # noqa: PLR0913, PLR0917 - a parameter an option
             message = _stopped(block.target, traced.graph.failure)
             raise spec_error(traced.error, block.spec_file, message) from traced.error
 
-    with progress(streams, quiet=quiet) as say:
-        outcome = for_each_target(targets, request, look)
-    if shown:
-        write_result(_written(shown, streams.stdout, output, is_json=format_name == "json"), output)
+    with rarely_collected():
+        with progress(streams, quiet=quiet) as say:
+            outcome = for_each_target(targets, request, look)
+        if shown:
+            write_result(_written(shown, streams.stdout, output, is_json=format_name == "json"), output)
     if outcome.code:
         raise typer.Exit(outcome.code)
 

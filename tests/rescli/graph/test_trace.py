@@ -567,6 +567,30 @@ def test_an_error_of_the_block_itself_has_no_path() -> None:
     assert graph.failure.reason == "AttributeError: 'Tensor' object has no attribute 'missing'"
 
 
+def test_a_block_made_without_data_that_needs_it_is_made_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def block() -> nn.Module:
+        return nn.Sequential(nn.Linear(8, 8), Layer(lambda x, _w: x * x.sum().item()))
+
+    def shown(*, limit: int) -> BlockGraph:
+        monkeypatch.setattr(trace_module, "_MOST_REMADE_PARAMETERS", limit)
+        return trace_module.trace(
+            block().to("meta"),
+            [torch.zeros(2, 8, device="meta")],
+            name="block",
+            target="-",
+            origin="inferred",
+            with_data=lambda: (block(), [torch.zeros(2, 8)]),
+        )
+
+    graph = shown(limit=1_000)
+    assert graph.failure is None
+    assert [each.code for each in graph.diagnostics] == ["needs-data"]
+    assert rows(graph) == [("0", "layer", "(2, 8)"), ("1", "layer", "(2, 8)")]
+    too_large = shown(limit=71)
+    assert too_large.failure is not None
+    assert too_large.failure.path == "1"
+
+
 def test_a_large_block_that_needs_data_runs_on_the_cpu_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     block = nn.Sequential(nn.Linear(8, 8), Layer(lambda x, _w: x * x.sum().item()))
     monkeypatch.setattr(trace_module, "suitable_device", lambda *_: "meta")

@@ -258,3 +258,23 @@ def test_looking_at_a_block_changes_nothing_in_it(write_spec: WriteSpec) -> None
     assert not any(module.training for module in block.module.modules())
     assert all(parameter.grad is None for parameter in block.module.parameters())
     assert not any(module._forward_hooks for module in block.module.modules())
+
+
+@pytest.mark.parametrize("dtype", [None, "bfloat16"])
+def test_who_only_looks_gets_large_blocks_of_factories_without_data(
+    write_spec: WriteSpec, monkeypatch: pytest.MonkeyPatch, dtype: str | None
+) -> None:
+    monkeypatch.setattr("rescli.spec.without_data.MOST_REAL_ELEMENTS", 100)
+    monkeypatch.setattr("rescli.spec.without_data._SMALL_TENSOR", 20)
+    text = "def make(width: int = 20) -> nn.Module:\n    return nn.Linear(width, width)\n"
+    target = write_spec(text + "block = nn.Linear(3, 3)\n")
+    (large, block) = prepared(target, only_look=True, dtype=dtype, device="auto")
+    assert [each.is_meta for each in (*large.module.parameters(), *large.inputs)] == [True, False, True]
+    assert {each.dtype for each in large.module.parameters()} == {torch.bfloat16 if dtype else torch.float32}
+    assert not block.inputs[0].is_meta
+    assert block.with_data is None
+    assert large.with_data is not None
+    module, inputs = large.with_data()
+    assert [each.is_meta for each in (*module.parameters(), *inputs)] == [False, False, False]
+    (for_real, _) = prepared(target, dtype=dtype)
+    assert next(for_real.module.parameters()).equal(next(module.parameters()))
