@@ -120,7 +120,7 @@ def check_threads(  # noqa: PLR0913 - the options of the command
         schedules: The most schedules of one scenario.
         random_schedules: The most random ones beyond that.
         lines: Whether threads hand over between source lines as well, where layers show nothing.
-        max_time_s: Seconds for all scenarios together; None for 8, and up to 60 where the first few schedules of
+        max_time_s: Seconds for all scenarios together; None for 8, and up to 120 where the first few schedules of
             each scenario take longer.
         seed: Decides input values, random numbers in the module, and which schedules are tried.
         batch_dim: The dimension of the inputs that counts the items of the batch; None for the first, or what

@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
+from rescli.render.columns import columns_of
+from rescli.render.style import visible
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -107,10 +110,11 @@ def draw_columns(failure: Failure, *, width: int = 80, ascii_only: bool = False)
     """
     wrong = {value.thread for value in failure.wrong}
     turns = [
-        (thread, list(_shortened(list(group), wrong))) for thread, group in groupby(failure.steps, _thread)
+        (thread, [written(text, ascii_only=ascii_only) for text in _shortened(list(group), wrong)])
+        for thread, group in groupby(failure.steps, _thread)
     ]
     letters = sorted({thread for thread, _ in turns})
-    column = _GAP + max((len(text) for _, texts in turns for text in texts), default=0)
+    column = _GAP + max((columns_of(text) for _, texts in turns for text in texts), default=0)
     if column * len(letters) > width:
         return [f"{thread}  {text}" for thread, texts in turns for text in texts]
     place = {letter: index * column for index, letter in enumerate(letters)}
@@ -122,6 +126,21 @@ def draw_columns(failure: Failure, *, width: int = 80, ascii_only: bool = False)
         lines += [" " * place[thread] + text for text in texts]
         before = thread
     return lines
+
+
+def written(text: str, *, ascii_only: bool) -> str:
+    r"""Write what comes from the user's code so that it takes one line, as wide as it looks.
+
+    Args:
+        text: A layer's name, a source line, or what an exception says.
+        ascii_only: Whether only ASCII characters can be shown; others become escapes.
+
+    Example:
+        >>> print(written("α\tβ", ascii_only=False), written("α", ascii_only=True))
+        α\tβ \u03b1
+    """
+    shown = visible(text)
+    return shown.encode("ascii", "backslashreplace").decode() if ascii_only else shown
 
 
 def _thread(step: Step) -> str:

@@ -7,7 +7,7 @@ import textwrap
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rescli.render.threads_columns import draw_columns, hand_overs
+from rescli.render.threads_columns import draw_columns, hand_overs, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def threads_text(
     for (name, target), group in groupby(results, lambda result: (result.name, result.target)):
         lines += [f"{name}  ({target})", ""]
         for result in group:
-            lines += _scenario(result, width, column, color=color)
+            lines += _scenario(result, width, column, color=color, ascii_only=ascii_only)
             if result.failure is not None and result.failure.steps:
                 lines += _indented(_failure(result, result.failure, options, width, ascii_only=ascii_only))
         if lines[-1]:
@@ -54,12 +54,15 @@ def threads_text(
     return "\n".join(lines) + "\n"
 
 
-def _scenario(result: ThreadsResult, width: int, column: int, *, color: bool) -> Iterator[str]:
+def _scenario(
+    result: ThreadsResult, width: int, column: int, *, color: bool, ascii_only: bool
+) -> Iterator[str]:
     status = f"\x1b[{_COLOR[result.status]}m{result.status}\x1b[0m" if color else result.status
     head = f"{_INDENT}{status}  {result.scenario:<{column}}"
     # Escape sequences take no room.
     indent = " " * (len(_INDENT) + len(result.status) + 2 + column)
-    first, *rest = textwrap.wrap(result.detail, max(20, width - len(indent)), break_on_hyphens=False) or [""]
+    detail = written(result.detail, ascii_only=ascii_only)
+    first, *rest = textwrap.wrap(detail, max(20, width - len(indent)), break_on_hyphens=False) or [""]
     yield head + first
     yield from (indent + line for line in rest)
 
@@ -79,14 +82,15 @@ def _failure(
     if others:
         yield "Also wrong:"
         for wrong in others[:_TOLD]:
-            yield from _wrapped(wrong.sentence, room)
+            yield from _wrapped(written(wrong.sentence, ascii_only=ascii_only), room)
         if len(others) > _TOLD:
             yield from _wrapped(f"and {len(others) - _TOLD:,} more values", room)
         yield ""
     hands = hand_overs(failure.steps)
     yield "Handed over:" if hands else "One thread ran after the other:"
     for hand in hands:
-        yield from _wrapped(f"{hand.thread} to {hand.to}, {hand.place}", room)
+        place = written(hand.place, ascii_only=ascii_only)
+        yield from _wrapped(f"{hand.thread} to {hand.to}, {place}", room)
     yield ""
     columns = draw_columns(failure, width=room - len(_INDENT), ascii_only=ascii_only)
     yield from (_INDENT + line for line in columns)

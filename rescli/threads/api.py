@@ -11,7 +11,7 @@ from rescli.errors import CommandLineError
 from rescli.spec.inputs import example_input
 from rescli.spec.request import Request
 from rescli.threads.inputs import GivenBlock
-from rescli.threads.limits import SCENARIOS, SCHEDULED, Limits
+from rescli.threads.limits import SCENARIOS, Limits
 from rescli.threads.scenarios import SingleThreadError, check_block
 from rescli.threads.schedule import MAX_THREADS, parse_schedule
 
@@ -63,11 +63,7 @@ def check_module(  # noqa: PLR0913 - the options of the command
     block = _block_of(module, inputs, batch_dim, seed)
     if replay is None:
         return _checked(block, names, limits, None)
-    name, schedule = parse_schedule(replay)
-    if name not in SCHEDULED:
-        raise CommandLineError(
-            f"replay={replay!r}: {name} is no scenario with schedules", hint=f"one of {', '.join(SCHEDULED)}"
-        )
+    name, schedule = parse_schedule(replay, f"replay={replay!r}")
     limits = replace(limits, threads=schedule.threads, many_threads=schedule.threads)
     return _checked(block, (name,), limits, schedule)
 

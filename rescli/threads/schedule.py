@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rescli.errors import CommandLineError
+from rescli.threads.limits import SCHEDULED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -104,14 +105,16 @@ class Schedule:
         return ",".join(str(turn) for turn in self.turns)
 
 
-def parse_schedule(text: str) -> tuple[str, Schedule]:
+def parse_schedule(text: str, given: str = "") -> tuple[str, Schedule]:
     """Read a scenario's name and a schedule, as a failure prints them.
 
     Args:
         text: ``SCENARIO:TURN,TURN,...``.
+        given: How errors quote it; empty for ``--replay TEXT``.
 
     Raises:
-        CommandLineError: The text has another form, or its turns cannot all be taken.
+        CommandLineError: The text has another form, its scenario has no schedules, or its turns cannot all be
+            taken.
 
     Example:
         >>> scenario, schedule = parse_schedule("replicas:A3,B,A")
@@ -120,6 +123,12 @@ def parse_schedule(text: str) -> tuple[str, Schedule]:
     """
     head, colon, tail = text.strip().partition(":")
     scenario = head.removesuffix(_LINES)
+    given = given or f"--replay {text}"
+    if colon and scenario and scenario not in SCHEDULED:
+        raise CommandLineError(
+            f"{given}: {scenario} is no scenario with schedules",
+            hint=f"one of {', '.join(SCHEDULED)}",
+        )
     matches = [_TURN.fullmatch(part.strip()) for part in tail.split(",")]
     turns = tuple(
         Turn(LETTERS.index(match[1]), int(match[2]) if match[2] else None)
@@ -127,10 +136,10 @@ def parse_schedule(text: str) -> tuple[str, Schedule]:
         if match is not None
     )
     if not scenario or not colon or len(turns) < len(matches):
-        raise CommandLineError(f"--replay {text}: this is no schedule", hint=_FORM)
+        raise CommandLineError(f"{given}: this is no schedule", hint=_FORM)
     fault = _fault(turns)
     if fault:
-        raise CommandLineError(f"--replay {text}: {fault}", hint=_FORM)
+        raise CommandLineError(f"{given}: {fault}", hint=_FORM)
     return scenario, Schedule(turns, lines=head != scenario)
 
 

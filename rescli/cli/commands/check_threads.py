@@ -32,7 +32,6 @@ from rescli.threads.limits import (
     MANY_THREADS,
     MOST_TIME_S,
     SCENARIOS,
-    SCHEDULED,
     USUAL_TIME_S,
     Limits,
 )
@@ -238,10 +237,6 @@ def _chosen_replay(
 ) -> tuple[tuple[str, ...], Schedule]:
     """Settle the scenario and the schedule of ``--replay``, and see that nothing contradicts them."""
     name, schedule = parse_schedule(text)
-    if name not in SCHEDULED:
-        raise CommandLineError(
-            f"--replay {text}: {name} is no scenario with schedules", hint=f"one of {', '.join(SCHEDULED)}"
-        )
     if names and tuple(names) != (name,):
         raise CommandLineError(
             f"--replay {text} belongs to the scenario {name}, --scenario says {', '.join(names)}",

@@ -219,6 +219,15 @@ def test_the_result_is_written_to_a_file_in_the_format_of_its_ending(rescli: Run
             ("--replay", "stress:A1,B,A"),
             "--replay stress:A1,B,A: stress is no scenario with schedules\nHint: one of shared, replicas, ",
         ),
+        # What it would say of the turns is beside the point.
+        (
+            ("--replay", "stress:A"),
+            "--replay stress:A: stress is no scenario with schedules\nHint: one of shared,",
+        ),
+        (
+            ("--replay", "idle.lines:A1,B,A"),
+            "--replay idle.lines:A1,B,A: idle is no scenario with schedules\n",
+        ),
         (
             ("--replay", "shared:A1,B,A", "--scenario", "replicas"),
             "--replay shared:A1,B,A belongs to the scenario shared, --scenario says replicas",

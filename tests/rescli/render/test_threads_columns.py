@@ -70,3 +70,40 @@ def test_one_step_is_never_left_out_alone() -> None:
         "entry of 2 ReLU",
         "end",
     ]
+
+
+def lines_of(file: str, *, ascii_only: bool, width: int = 100) -> list[str]:
+    def step(thread: str, number: int, *, hands_over: bool = False) -> Step:
+        point = Point("line", "", "forward", file=file, line=number, source="self.größe = x")
+        return Step(thread, point, hands_over=hands_over)
+
+    steps = (step("A", 7, hands_over=True), step("B", 7), Step("B", None), Step("A", None))
+    return draw_columns(Failure((), steps), ascii_only=ascii_only, width=width)
+
+
+def test_names_that_ascii_cannot_show_become_escapes_in_columns_that_still_fit() -> None:
+    assert lines_of("größe.py", ascii_only=True) == [
+        "A                        B",
+        "before gr\\xf6\\xdfe.py:7",
+        "------------------------>",
+        "                         before gr\\xf6\\xdfe.py:7",
+        "                         end",
+        "<------------------------",
+        "end",
+    ]
+
+
+def test_characters_of_two_columns_are_counted_as_two() -> None:
+    lines = lines_of("网络.py", ascii_only=False)
+    assert lines[1:4] == ["before 网络.py:7", "─────────────────→", "                  before 网络.py:7"]
+
+
+def test_what_a_terminal_would_obey_is_shown_as_an_escape() -> None:
+    assert lines_of("a\tb.py", ascii_only=False)[1] == "before a\\tb.py:7"
+
+
+def test_two_columns_fit_on_a_page_of_60_or_are_told_apart_by_their_letter() -> None:
+    assert lines_of("net.py", ascii_only=True, width=60)[0].split() == ["A", "B"]
+    assert max(map(len, lines_of("net.py", ascii_only=True, width=60))) <= 60
+    long = "a_module_with_a_long_name_of_its_own.py"
+    assert lines_of(long, ascii_only=True, width=60)[:2] == [f"A  before {long}:7", f"B  before {long}:7"]

@@ -92,6 +92,32 @@ def test_results_have_an_ascii_twin(golden: Callable[[str, str], None]) -> None:
     golden("threads_ascii.txt", text)
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_what_the_users_code_says_is_ascii_where_that_is_wanted_and_fits(width: int) -> None:
+    wrong = Wrong("A", "exception", "ValueError: größer als 网络\x1b[31m", "no exception")
+    step = Step("A", Point("line", "", "forward", "größe.py", 7, "self.größe = x"), hands_over=True)
+    steps = (step, *B, *A[1:])
+    shown = result(
+        "shared",
+        "fail",
+        wrong.sentence,
+        schedule="shared.lines:A1,B,A",
+        failure=Failure((wrong, wrong), steps),
+    )
+    text = threads_text((shown,), ascii_only=True, width=width)
+    assert text.isascii()
+    for escaped in (
+        r"gr\xf6\xdfer als",
+        r"\u7f51\u7edc\x1b[31m",
+        r"before gr\xf6\xdfe.py:7",
+        r"(self.gr\xf6\xdfe = x)",
+    ):
+        assert escaped in " ".join(text.split())
+    assert max(len(line) for line in text.splitlines() if "Replay:" not in line) <= width
+    plain = threads_text((shown,), width=width)
+    assert "größer als 网络\\x1b[31m" in " ".join(plain.split())
+
+
 def test_on_a_narrow_page_each_step_begins_with_its_thread(golden: Callable[[str, str], None]) -> None:
     text = threads_text((SHARED,), width=44)
     assert "A  entry of first Linear" in text

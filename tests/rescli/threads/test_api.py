@@ -51,7 +51,7 @@ def test_the_defaults_are_those_of_the_command() -> None:
         ({"scenarios": ["idle"]}, "there is no scenario 'idle'"),
         ({"threads": 9}, "threads=9: there can be 2 to 8"),
         ({"replay": "stress:A1,B,A"}, "replay='stress:A1,B,A': stress is no scenario with schedules"),
-        ({"replay": "A1,B,A"}, "--replay A1,B,A: this is no schedule"),
+        ({"replay": "A1,B,A"}, "replay='A1,B,A': this is no schedule"),
     ],
 )
 def test_a_wrong_argument_is_refused_by_name(arguments: dict[str, object], message: str) -> None:
