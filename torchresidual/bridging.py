@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from torchresidual.errors import ShapeError, UnsettledError
-from torchresidual.operations import along, highway
+from torchresidual.operations import along
 from torchresidual.projection import SETTLING, Bridge, Unsettled, settle
 from torchresidual.tracing import is_compiling, is_fake, is_proxy, is_transformed
 
@@ -102,7 +102,9 @@ def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
         bridge = Bridge(x.shape[dim], x.shape[dim], _spatial_of(dim, x.dim()))
         for gate in (transform_gate, carry_gate):
             settle(cast("Unsettled", gate), bridge)
-    return highway(x, r, along(transform_gate, x, dim), along(carry_gate, r, dim))
+    # One product after the other: two gates at once would hold two tensors more at the peak.
+    weighed = torch.sigmoid(along(transform_gate, x, dim)) * x
+    return weighed + torch.sigmoid(along(carry_gate, r, dim)) * r
 
 
 def _settle_projection(apply: Apply, layer: Unsettled, x: Tensor, r: Tensor, dim: int) -> nn.Module | None:

@@ -88,11 +88,6 @@ def gated(x: Tensor, r: Tensor, a: Weight) -> Tensor:
     return (1 - a) * x + a * r
 
 
-def highway(x: Tensor, r: Tensor, transform: Tensor, carry: Tensor) -> Tensor:
-    """Return ``T * x + C * r``, with ``transform`` and ``carry`` the gates before the sigmoid."""
-    return torch.sigmoid(transform) * x + torch.sigmoid(carry) * r
-
-
 @dataclass(frozen=True, slots=True)
 class Operation:
     """What distinguishes one operation from another.
