@@ -13,7 +13,7 @@ import inspect
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -23,6 +23,7 @@ from rescli.cli.console import drop_output, flush_output, prepare_streams, write
 from rescli.cli.errors import show_traceback, write_error, write_fault
 from rescli.cli.exit_codes import ExitCode, exit_code_of
 from rescli.cli.interrupt import watched_interrupts
+from rescli.cli.plain_values import with_plain_values
 from rescli.cli.typed import typed_arguments
 from rescli.errors import CommandLineError, FileError, RescliError
 
@@ -68,6 +69,14 @@ COMMANDS = {
 }
 
 
+class _Command(TyperCommand):
+    """A command whose options are read without pydantic, ``--help`` among them."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's classes have no public names
+        """List the parameters, ready to make their values."""
+        return with_plain_values(super().get_params(ctx))
+
+
 def build_command(name: str, function: Callable[..., None]) -> TyperCommand:
     """Make a command out of a function with Typer parameters.
 
@@ -77,7 +86,7 @@ def build_command(name: str, function: Callable[..., None]) -> TyperCommand:
     """
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     text = _SECTIONS.split(inspect.getdoc(function) or "")[0].strip()
-    app.command(name, help=text)(function)
+    app.command(name, cls=_Command, help=text)(function)
     command = typer.main.get_command(app)
     assert isinstance(command, TyperCommand)  # noqa: S101 - what one function becomes
     return command
@@ -98,6 +107,10 @@ class _HelpFormatter(Protocol):
 
 class CommandGroup(TyperGroup):
     """The commands of rescli, each imported only when it is needed."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's classes have no public names
+        """List the parameters, ready to make their values."""
+        return with_plain_values(super().get_params(ctx))
 
     def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - Typer's signature
         """Name the commands in the order in which help lists them."""
