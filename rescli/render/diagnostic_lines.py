@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rescli.render.style import fixed, visible, wrapped
+from rescli.render.style import fixed, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +25,15 @@ def diagnostic_lines(each: Diagnostic, style: Style) -> Iterator[str]:
     """
     place = f" at '{each.path}'" if each.path else ""
     # An error of the user's own code may have several lines.
-    lines = keep_shapes(each.message).splitlines()
-    first, *more = wrapped(f"{each.severity}{place} ({each.code}): {lines[0]}", style.width, "  ")
+    lines = [style.shown(line) for line in keep_shapes(each.message).splitlines()]
+    first, *more = wrapped(
+        f"{each.severity}{style.shown(place)} ({each.code}): {lines[0]}", style.width, "  "
+    )
     yield style.paint(each.severity, each.severity) + first.removeprefix(each.severity)
     yield from more
-    yield from (f"  {visible(line)}" for line in lines[1:])
+    yield from (f"  {line}" for line in lines[1:])
     if each.hint:
-        yield from wrapped(f"  hint: {keep_shapes(each.hint)}", style.width, "    ")
+        yield from wrapped(f"  hint: {style.shown(keep_shapes(each.hint))}", style.width, "    ")
 
 
 def keep_shapes(text: str) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rescli.render.diagnostic_lines import diagnostic_lines
-from rescli.render.style import visible, wrapped
+from rescli.render.style import wrapped
 from rescli.units import format_count
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _lines(blocks: Sequence[LintedBlock], style: Style) -> Iterator[str]:
     for block in blocks:
         if not block.diagnostics:
             continue
-        yield style.paint(visible(block.target), "bold")
+        yield style.paint(style.shown(block.target), "bold")
         for each in block.diagnostics:
             yield from diagnostic_lines(each, style)
         yield ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rescli.render.columns import GAP, Column, lay_out
 from rescli.render.diagnostic_lines import keep_shapes
 from rescli.render.gutter import ASCII, UNICODE, draw_gutter
-from rescli.render.style import visible, wrapped
+from rescli.render.style import wrapped
 from rescli.units import format_count, format_flops
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def listing(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]:
     gutter = draw_gutter(nodes, arcs, ASCII if style.ascii else UNICODE, most_lanes)
     room = style.width - gutter.width - 1 - len(GAP)
     indents = _indents(outline.lines, room // 3)
-    cells = [tuple(map(visible, texts)) for texts in _cells(graph, outline.lines, indents, style)]
+    cells = [tuple(map(style.shown, texts)) for texts in _cells(graph, outline.lines, indents, style)]
     layout = lay_out(_COLUMNS, _of_rows(cells), room)
     if layout.width > room:
         cells = list(_merged(cells))

@@ -58,7 +58,7 @@ def skip_table(outline: Outline, style: Style) -> list[str]:
                 format_count(edge.held_layers),
             ]
         )
-    lines = table(columns, rows, style.width, "  ")
+    lines = table(columns, [[style.shown(cell) for cell in row] for row in rows], style.width, "  ")
     if not _fits(lines, style):
         texts = (_skip_text(skip, style, is_scaled=is_scaled) for skip in outline.skips)
         return [*_title("Skips", "", style), *_one_by_one(texts, style)]
@@ -79,7 +79,7 @@ def _skip_text(skip: Skip, style: Style, *, is_scaled: bool) -> str:
         fixed(f"{flops} FLOPs"),
         fixed(f"held {format_bytes(edge.bytes_held)} for {_layers(edge.held_layers)}"),
     ]
-    return f"{_skip_name(skip, style)}: {', '.join(facts)}"
+    return style.shown(f"{_skip_name(skip, style)}: {', '.join(facts)}")
 
 
 def _operation(edge: EdgeFact) -> str:
@@ -169,6 +169,7 @@ def inserted_table(graph: BlockGraph, outline: Outline, style: Style) -> list[st
     )
     # The last part of the paths is always the same: said once, the table fits 80 columns.
     about = " (APPLY.projection_layer, APPLY.gate_layer)"
+    rows = [[style.shown(cell) for cell in row] for row in rows]
     lines = list(table(columns, rows, style.width, "  "))
     if not _fits(lines, style):
         lines = list(_one_by_one(map(_inserted_text, rows), style))

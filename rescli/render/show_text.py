@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rescli.render.diagnostic_lines import diagnostic_lines
 from rescli.render.show_listing import listing
 from rescli.render.show_tables import inserted_table, shape_text, skip_table
-from rescli.render.style import fixed, visible, wrapped
+from rescli.render.style import fixed, wrapped
 from rescli.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -51,14 +51,14 @@ def _block(block: ShownBlock, style: Style) -> Iterator[str]:
             yield from part
     if block.appendix:
         yield ""
-        lines = (visible(line) for line in block.appendix.splitlines())
-        yield from (line.translate(_ASCII_TREE) if style.ascii else line for line in lines)
+        text = block.appendix.translate(_ASCII_TREE) if style.ascii else block.appendix
+        yield from map(style.shown, text.splitlines())
 
 
 def _header(graph: BlockGraph, style: Style) -> Iterator[str]:
-    name = visible(graph.name)
-    source = f" from {visible(graph.target)}" if graph.target else ""
-    first, *more = wrapped(f"{name}  {visible(graph.type)}{source}", style.width, "  ")
+    name = style.shown(graph.name)
+    source = f" from {graph.target}" if graph.target else ""
+    first, *more = wrapped(f"{name}  {style.shown(graph.type + source)}", style.width, "  ")
     yield style.paint(name, "bold") + first.removeprefix(name)
     yield from more
     taken = _tensors_text(graph.inputs, style) or "none"
@@ -100,7 +100,7 @@ def _summary(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]
         yield style.paint(line, "bold")
     if graph.uncounted and graph.failure is None:
         places = ", ".join(path or "the block itself" for path in graph.uncounted)
-        text = f"FLOPs is a lower bound; not counted is what happens in {places}"
+        text = f"FLOPs is a lower bound; not counted is what happens in {style.shown(places)}"
         yield from wrapped(text, style.width, "  ")
     if outline.hidden_skips:
         inside = (

@@ -59,6 +59,23 @@ class Style:
         """
         return text.replace(" -> ", "->" if self.ascii else "→").replace(" x ", f" {self.times} ")
 
+    def shown(self, text: str) -> str:
+        r"""Write what somebody else wrote so that the stream shows it: what it cannot, or would obey, as an escape.
+
+        Args:
+            text: A name, a message, a cell of a table.
+
+        Example:
+            >>> print(Style().shown("größe\x07"), Style(ascii=True).shown("größe"))
+            größe\x07 gr\xf6\xdfe
+        """
+        seen = visible(text)
+        if not self.ascii or seen.isascii():
+            return seen
+        # What keeps a line together is no character that is written.
+        parts = (part.encode("ascii", "backslashreplace").decode() for part in seen.split(_FIXED_SPACE))
+        return _FIXED_SPACE.join(parts)
+
     @property
     def right(self) -> str:
         """An arrow to the right."""

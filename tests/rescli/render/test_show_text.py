@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -254,3 +255,19 @@ def test_more_arcs_than_there_is_room_for_are_left_to_the_table() -> None:
     assert max(map(len, narrow.splitlines())) <= 80
     for number in range(40):
         assert f"  r{number} {number}→{41 + number} " in narrow
+
+
+def test_an_ascii_stream_gets_names_of_other_letters_as_escapes_in_columns_that_fit() -> None:
+    beautiful = type("Schöne", (nn.Linear,), {})
+    block = ResidualSequential(
+        Record(name="größe"), beautiful(4, 4), Apply(record_name="größe"), Record(name="ü")
+    )
+    graph = replace(graph_of((block, (torch.zeros(2, 4),)), "straße"), diagnostics=())
+    text = text_of(graph, Style(80, ascii=True))
+    assert text.isascii()
+    lines = text.splitlines()
+    assert lines[0] == r"stra\xdfe  ResidualSequential from spec.py:stra\xdfe"
+    assert lines[5] == r" *-.  0  Record gr\xf6\xdfe        (2, 4)"
+    assert lines[6] == r" o |  1  Sch\xf6ne 4->4            (2, 4)      20     64"
+    assert r"  gr\xf6\xdfe 0->2  add" in text
+    assert "größe" in text_of(graph, Style(80))
