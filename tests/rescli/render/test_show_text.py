@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,11 +118,17 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
+@lru_cache
+def known(name: str) -> BlockGraph:
+    """Look at a case once for all tests: facts cannot be changed."""
+    return graph_of(CASES[name](), name)
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("width", [60, 80, 160])
 @pytest.mark.parametrize("charset", ["unicode", "ascii"])
 def test_blocks_are_printed_as_expected(name: str, width: int, charset: str, golden: Golden) -> None:
-    text = text_of(graph_of(CASES[name](), name), Style(width, ascii=charset == "ascii"))
+    text = text_of(known(name), Style(width, ascii=charset == "ascii"))
     golden(f"show_{name}_{charset}_{width}.txt", text)
 
 
@@ -146,7 +153,7 @@ def fft(x: Tensor, weight: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("name", CASES)
 def test_eighty_columns_are_enough(name: str) -> None:
-    text = text_of(graph_of(CASES[name](), name), Style(80))
+    text = text_of(known(name), Style(80))
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -159,7 +166,7 @@ def words(text: str) -> Counter[str]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_cut_in_forty_columns(name: str) -> None:
-    graph = graph_of(CASES[name](), name)
+    graph = known(name)
     narrow, wide = (text_of(graph, Style(width)) for width in (40, 1_000))
     titles = words(
         "\n\nSkips for op and of the between so many memory skip layer params origin share module apply"
@@ -170,13 +177,13 @@ def test_nothing_is_cut_in_forty_columns(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_ascii_is_ascii(name: str) -> None:
-    text = text_of(graph_of(CASES[name](), name), Style(80, color=True, ascii=True))
+    text = text_of(known(name), Style(80, color=True, ascii=True))
     assert text.isascii()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_colour_changes_nothing_but_the_colour(name: str) -> None:
-    graph = graph_of(CASES[name](), name)
+    graph = known(name)
     colored = text_of(graph, Style(80, color=True))
     plain = text_of(graph, Style(80))
     assert _ESCAPE.sub("", colored) == plain
