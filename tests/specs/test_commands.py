@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -138,6 +139,10 @@ def test_a_shipped_spec_trains_every_parameter(target: str) -> None:
 FEW = "--points layers --random 0 --threads 2 --iterations 1 --max-time 600"
 # Of networks of a hundred layers, each of whose forwards takes long, half as many.
 DEEP = {"mobilenet_v2", "resnet18", "resnet50", "unet"}
+# What a pass says of its schedules: how many of how many, threads, points, and the bound.
+EXPLORED = re.compile(
+    r"(all [\d,]+|[\d,]+ of [\d,]+) schedules right \(2 threads, [\d, of]+ points each, at most 2 preemptions\)"
+)
 SKIPPED = {
     "dataparallel": "there is no GPU",
     "lazy": "nothing is made or sized in the first call",
@@ -167,6 +172,8 @@ def test_threads_may_share_a_shipped_spec(
         assert result["status"] != "skip" or result["detail"].startswith(SKIPPED[name])
         assert "--max-time" not in result["detail"]
     schedules = {name: result for name, result in found.items() if result["bound"] is not None}
+    for result in schedules.values():
+        assert result["status"] == "skip" or EXPLORED.search(result["detail"])
     assert {
         name: (result["runs"], result["wrong"], result["threads"]) for name, result in schedules.items()
     } == {

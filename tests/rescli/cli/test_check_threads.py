@@ -140,7 +140,7 @@ def test_a_harmless_module_ends_with_0_and_its_prints_stay_out_of_the_result(res
 
 @pytest.mark.parametrize("name", ["basic", "projection"])
 def test_our_own_blocks_pass(rescli: RunRescli, name: str) -> None:
-    ended = rescli("check-threads", name, "--schedules", "20", "--max-time", "60", "--format", "json")
+    ended = rescli("check-threads", name, "--schedules", "6", "--max-time", "60", "--format", "json")
     assert (ended.code, ended.err) == (0, "")
     found = {row["scenario"]: row["status"] for row in rows(ended.out)}
     skipped = [scenario for scenario, status in found.items() if status == "skip"]

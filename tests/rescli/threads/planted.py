@@ -253,3 +253,24 @@ class HooksInForward(TwoLayers):
         out: Tensor = self.second(self.first(x))
         handle.remove()
         return out
+
+
+class KeepsOuter(TwoLayers):
+    """Fault of calls within calls: it gives back what it found, so that one thread alone is always right."""
+
+    kept: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        before, self.kept = self.kept, x.mean(0)
+        branch: Tensor = self.second(self.first(x))
+        out = branch + self.kept
+        self.kept = before
+        return out
+
+
+def plain() -> nn.Module:
+    """Harmless: layers one after the other, in eval mode."""
+    return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 4)).eval()
+
+
+HARMLESS = (plain, Counts, Locks, MakesLayerUnderLock)

@@ -340,6 +340,14 @@ def test_a_counter_warns_in_the_state_and_passes_its_schedules() -> None:
     assert check(Counts(), "shared").status == "pass"
 
 
+def test_an_input_kept_between_two_layers_is_named_and_fails_its_schedules() -> None:
+    state = check(KeepsInput(), "state")
+    assert (state.status, state.changed) == ("warn", ("kept",))
+    found = check(KeepsInput(), "shared")
+    assert found.status == "fail"
+    assert found.schedule == "shared:A1,B,A"
+
+
 def test_a_write_of_the_first_call_alone_is_called_that() -> None:
     found = check(nn.Sequential(nn.LazyLinear(4)), "state")
     assert (found.status, found.wrong) == ("warn", 1)

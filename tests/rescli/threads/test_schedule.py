@@ -174,8 +174,17 @@ def test_eight_threads_leave_room_for_schedules_with_preemptions() -> None:
     assert selection.total is None
     assert len(selection.schedules) == 100
     counts = [sum(schedule.preemptions == n for schedule in selection.schedules) for n in range(3)]
-    assert counts == [50, 25, 25]
+    assert counts == [16, 42, 42]
     assert {schedule.threads for schedule in selection.schedules} == {8}
+
+
+def test_of_many_threads_those_schedules_come_first_whose_first_turn_is_interrupted() -> None:
+    selection = select_schedules((5,) * 4, 2, limit=50, seed=0)
+    interrupted = [schedule for schedule in selection.schedules if schedule.preemptions]
+    assert len(interrupted) == 42
+    assert all(schedule.turns[0].stop is not None for schedule in interrupted)
+    # Most of the 20 places of all threads together.
+    assert len({schedule.turns[0] for schedule in interrupted}) >= 15
 
 
 def test_a_turn_says_where_it_ends() -> None:
