@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 from torch import nn
@@ -59,3 +61,32 @@ def test_wrong_arguments_are_refused() -> None:
         rescli.benchmark(nn.Linear(4, 4), passes="step")
     with pytest.raises(CommandLineError, match="versus='other' is neither a module nor 'plain'"):
         rescli.benchmark(nn.Linear(4, 4), versus="other")
+
+
+class Waits(nn.Module):
+    """Spins for a while."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        until = time.perf_counter() + self.seconds
+        while time.perf_counter() < until:
+            pass
+        return x
+
+
+def test_a_wait_that_is_five_percent_longer_is_found_to_be_that() -> None:
+    found = rescli.benchmark(
+        Waits(1e-3),
+        torch.ones(1),
+        versus=Waits(1.05e-3),
+        passes=["inference"],
+        threads=1,
+        min_time_s=0,
+        max_time_s=4,
+    )
+    (comparison,) = found.comparisons
+    assert comparison.ratio == pytest.approx(1.05, abs=0.01)
+    assert comparison.verdict == "slower"

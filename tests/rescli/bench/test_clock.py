@@ -144,3 +144,31 @@ def test_a_gpu_is_timed_by_its_own_events() -> None:
     found = clock.end()
     assert found.wall_s is not None
     assert 0 < found.intervals_s[0] <= found.wall_s * 1.01
+
+
+def test_work_on_several_gpus_waits_for_each_and_is_timed_on_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log: list[str] = []
+
+    class CudaEvent:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self, stream: str) -> None:
+            log.append(f"event in {stream}")
+
+        def elapsed_time(self, _later: object) -> float:
+            return 3.0
+
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: log.append(f"wait for {device}"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"the queue of {device}")
+    monkeypatch.setattr(torch.cuda, "Event", CudaEvent)
+    clock = clock_for([torch.device("cuda:1"), torch.device("cuda:0")])
+    clock.begin()
+    clock.mark()
+    clock.mark()
+    assert list(clock.end().intervals_s) == [3e-3]
+    waits = ["wait for cuda:1", "wait for cuda:0"]
+    # The output of nn.DataParallel arrives on the first of its devices.
+    assert log == [*waits, "event in the queue of cuda:1", "event in the queue of cuda:1", *waits]

@@ -8,6 +8,7 @@ import pytest
 
 from rescli.bench.compare import judge, paired_ratio
 from rescli.bench.engine import Engine, is_tight
+from rescli.bench.stats import summarise
 from rescli.bench.stopwatch import ClockStopwatch
 from rescli.bench.subject import Limits, Series, Subject, side_by_side
 from tests.rescli.bench.paper import PaperClock, PaperExercise, engine, subject
@@ -201,6 +202,18 @@ def test_all_subjects_are_sampled_until_the_last_one_is_tight() -> None:
 def test_a_wide_interval_is_not_called_tight() -> None:
     assert not is_tight([1.0, 1.2] * 20, 0.01)
     assert not is_tight([1.0] * 5, 0.01)
+
+
+def test_a_timer_with_two_modes_keeps_both_and_its_median_is_in_the_commoner_one() -> None:
+    clock = PaperClock()
+    modes = random.Random(0)
+    two = PaperExercise(clock, lambda _call: 1e-3 if modes.random() < 0.6 else 2e-3)
+    (series,) = measured(clock, two)
+    found = summarise(series.samples_s)
+    assert found.median_s == pytest.approx(1e-3)
+    # Nothing is thrown away: the other mode is in the spread.
+    assert found.iqr_s == pytest.approx(1e-3)
+    assert sum(sample > 1.5e-3 for sample in series.samples_s) > 0.3 * len(series.samples_s)
 
 
 # Interleaving

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from rescli.bench.memory import CudaAllocator, measure_memory
+from rescli.bench.memory import CudaAllocator, MemoryUse, add_memory, measure_memory
 from rescli.bench.passes import Inference, Training, private_copy
+
+if TYPE_CHECKING:
+    from rescli.bench.result import PassName
 
 
 class PaperAllocator:
@@ -89,3 +94,24 @@ def test_a_gpus_allocator_gives_what_is_known_on_paper() -> None:
     exercise.run(1, lambda: None)
     use = measure_memory(exercise, CudaAllocator([device]))["inference"]
     assert (use.peak_bytes, use.retained_bytes) == (4 * 2**20, 0)
+
+
+def test_memory_of_several_gpus_is_added_up_and_each_peak_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    taken = {"cuda:0": 100, "cuda:1": 20}
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: log.append(f"wait for {device}"))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: log.append(f"reset {device}"))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: taken[str(device)])
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 2 * taken[str(device)])
+    allocator = CudaAllocator([torch.device("cuda:0"), torch.device("cuda:1")])
+    assert (allocator.allocated_bytes(), allocator.peak_bytes()) == (120, 240)
+    allocator.settle()
+    allocator.reset_peak()
+    assert log == ["wait for cuda:0", "wait for cuda:1", "reset cuda:0", "reset cuda:1"]
+
+
+def test_a_pass_that_one_process_knows_nothing_of_is_not_added_up() -> None:
+    whole: dict[PassName, MemoryUse] = {"forward": MemoryUse(5, 1), "step": MemoryUse(9, 1)}
+    part: dict[PassName, MemoryUse] = {"step": MemoryUse(4, 0)}
+    assert add_memory([whole, part]) == {"step": MemoryUse(13, 1)}
+    assert add_memory([]) == {}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import pytest
 import torch
 
 from rescli.cli.app import run
+from rescli.cli.commands.bench import bench
+from rescli.spec.target import quick_targets
 from tests.rescli.bench.paper_time import BACKWARD_S, LAYER_S, paper_time
 
 if TYPE_CHECKING:
@@ -183,6 +186,20 @@ def test_traceback_shows_everything(tmp_path: Path, capsys: pytest.CaptureFixtur
     broken.write_text(BROKEN)
     assert run(["bench", str(broken), *QUICK, "--passes", "inference", "--traceback"]) == 3
     assert "modules/module.py" in capsys.readouterr().err
+
+
+def test_the_quick_set_has_three_minutes_and_takes_less() -> None:
+    defaults = inspect.signature(bench).parameters
+    # Loading a target and what is measured of the machine take a second at most.
+    assert len(quick_targets()) * (defaults["max_time"].default + 1) < 150
+
+
+def test_bench_does_without_torchinfo(
+    spec: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torchinfo", None)
+    assert run(["bench", spec, *QUICK]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_what_was_measured_before_an_interruption_is_printed_and_saved(
