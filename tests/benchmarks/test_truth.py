@@ -52,6 +52,16 @@ def test_one_false_verdict_of_a_hundred_is_allowed_and_two_are_not(
     assert not false.held
 
 
+def test_a_pair_without_a_verdict_is_neither_false_nor_found(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "compared", lambda *_: None)
+    false, found = script.false_verdicts(2, 1.0), script.detections(0.05, 0.95, 2, 1.0)
+    assert (false.held, false.found) == (True, "0 (0.0%); 0 same, 2 inconclusive")
+    assert (found.held, found.found) == (False, "0 (0%); median ratio nan")
+    assert script.known_waits(1.0).found == "no time for a sample"
+
+
 def test_a_slow_down_must_be_found_95_times_of_100(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
