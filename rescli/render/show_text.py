@@ -44,7 +44,11 @@ def _block(block: ShownBlock, style: Style) -> Iterator[str]:
     yield from listing(graph, outline, style)
     yield ""
     yield from _summary(graph, outline, style)
-    diagnostics = [line for each in graph.diagnostics for line in diagnostic_lines(each, style)]
+    diagnostics = [
+        line
+        for remark in outline.remarks
+        for line in diagnostic_lines(remark.diagnostic, style, remark.more_paths)
+    ]
     for part in (skip_table(outline, style), inserted_table(graph, outline, style), diagnostics):
         if part:
             yield ""
@@ -103,10 +107,9 @@ def _summary(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]
         text = f"FLOPs is a lower bound; not counted is what happens in {style.shown(places)}"
         yield from wrapped(text, style.width, "  ")
     if outline.hidden_skips:
-        inside = (
-            f"{_counted(outline.hidden_skips, 'skip')} of these inside rows that are summed up: not listed"
-        )
-        yield from wrapped(inside, style.width, "  ")
+        lie = "lies inside a row" if outline.hidden_skips == 1 else "lie inside rows"
+        text = f"{format_count(outline.hidden_skips)} of the skips {lie} with deeper levels summed up: not listed"
+        yield from wrapped(text, style.width, "  ")
 
 
 def _skips_text(graph: BlockGraph) -> str:

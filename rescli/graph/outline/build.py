@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from rescli.graph.fold import Tie, alike, find_folds, representatives
 from rescli.graph.outline.depth import limit_depth
-from rescli.graph.outline.model import Line, Outline, Skip
+from rescli.graph.outline.model import Line, Outline, Remark, Skip
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from rescli.graph.fold import Fold
-    from rescli.graph.model import BlockGraph, EdgeFact, InsertedFact
+    from rescli.graph.model import BlockGraph, Diagnostic, EdgeFact, InsertedFact
     from rescli.graph.outline.depth import Shallow
 
 
@@ -23,7 +23,7 @@ def outline(graph: BlockGraph, *, depth: int | None = None, fold: bool = True) -
     Args:
         graph: The facts.
         depth: The deepest level that keeps its rows; None keeps all. See ``limit_depth``.
-        fold: Whether equal neighbours become one. See ``find_folds``.
+        fold: Whether equal neighbours become one, see ``find_folds``, and equal diagnostics too.
     """
     shallow = limit_depth(graph.layers, graph.edges, depth)
     listed = [
@@ -46,7 +46,17 @@ def outline(graph: BlockGraph, *, depth: int | None = None, fold: bool = True) -
         has_arc = shallow.is_shown(edge.record_index) and shallow.is_shown(edge.apply_index)
         arc = (lines_of_rows[first], lines_of_rows[last]) if has_arc else None
         skips.append(Skip(edge, arc, counts[first]))
-    return Outline(tuple(lines), tuple(skips), len(graph.edges) - len(listed))
+    remarks = _told_once(graph.diagnostics) if fold else map(Remark, graph.diagnostics)
+    return Outline(tuple(lines), tuple(skips), len(graph.edges) - len(listed), tuple(remarks))
+
+
+def _told_once(diagnostics: Iterable[Diagnostic]) -> Iterator[Remark]:
+    """Put diagnostics that say the same of several places together, where the first of them stands."""
+    groups: dict[Hashable, list[Diagnostic]] = {}
+    for each in diagnostics:
+        groups.setdefault((each.code, each.severity, each.message, each.hint), []).append(each)
+    for first, *others in groups.values():
+        yield Remark(first, tuple(other.path for other in others))
 
 
 def _lines(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rescli.graph.model import BlockGraph, EdgeFact, LayerFact
+    from rescli.graph.model import BlockGraph, Diagnostic, EdgeFact, LayerFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,33 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
-    """The listing of a block.
+class Remark:
+    """A diagnostic, once for all places where it says the same.
 
     Args:
-        lines: Its lines, in order.
+        diagnostic: The first of them.
+        more_paths: Where the others are.
+    """
+
+    diagnostic: Diagnostic
+    more_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is shown of a block.
+
+    Args:
+        lines: The lines of the listing, in order.
         skips: The skips, in the order of their Applies.
         hidden_skips: How many skips are in no line and not in ``skips``, as both ends are summed up in one row.
+        remarks: The diagnostics, the gravest first.
     """
 
     lines: tuple[Line, ...]
     skips: tuple[Skip, ...]
     hidden_skips: int
+    remarks: tuple[Remark, ...]
 
     @property
     def is_folded(self) -> bool:

@@ -196,7 +196,7 @@ def test_a_depth_sums_up_what_lies_deeper(rescli: RunRescli, tmp_path: Path) -> 
         "72",
         "1.02 k",
     ]
-    assert "12 skips of these inside rows that are summed up: not listed\n" in text
+    assert "12 of the skips lie inside rows with deeper levels summed up: not listed\n" in text
     folded = rescli("show", "repeats.py:deep", "--depth", "1").out
     assert "ResidualSequential × 12 (3 rows, 1 skip inside)" in folded
 

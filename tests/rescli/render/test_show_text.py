@@ -278,3 +278,11 @@ def test_an_ascii_stream_gets_names_of_other_letters_as_escapes_in_columns_that_
     assert lines[6] == r" o |  1  Sch\xf6ne 4->4            (2, 4)      20     64"
     assert r"  gr\xf6\xdfe 0->2  add" in text
     assert "größe" in text_of(graph, Style(80))
+
+
+def test_a_remark_about_many_places_names_some() -> None:
+    blocks_of = [ResidualSequential(Record(True), nn.Linear(4, 4), Apply()) for _ in range(6)]
+    graph = graph_of((nn.Sequential(*blocks_of), (torch.zeros(2, 4),)), "stack")
+    places = "note at '0.0', '1.0', '2.0', '3.0' and 2 more (unneeded-projection): the record"
+    assert places in " ".join(text_of(graph, Style(80)).split())
+    assert text_of(graph, Style(80), fold=False).count("(unneeded-projection)") == 6

@@ -200,3 +200,15 @@ def test_lines_times_their_repeats_sum_to_the_total(text: str, depth: int | None
     for first, last in arcs:
         ends = shown.lines[first].row, shown.lines[last].row
         assert [row.kind for row in ends if row] == ["record", "apply"]
+
+
+def test_what_is_said_of_several_places_is_said_once() -> None:
+    def block() -> nn.Module:
+        return ResidualSequential(Record(True), nn.Linear(4, 4), Apply())
+
+    graph = look(nn.Sequential(*(block() for _ in range(6))), torch.zeros(2, 4))
+    assert len(graph.diagnostics) == 6
+    (remark,) = outline(graph).remarks
+    assert (remark.diagnostic.path, remark.more_paths) == ("0.0", ("1.0", "2.0", "3.0", "4.0", "5.0"))
+    every = outline(graph, fold=False).remarks
+    assert [(one.diagnostic, one.more_paths) for one in every] == [(each, ()) for each in graph.diagnostics]
