@@ -7,7 +7,7 @@ be recorded anew. Plain nested ``nn.Sequential`` containers belong to the scope 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,9 +43,10 @@ class Call(IntEnum):
 
 # Looked up once: a member of an enum costs more than the comparison.
 _LAYER, _RECORD, _APPLY = Call.LAYER, Call.RECORD, Call.APPLY
+_MARKERS = (Record, Apply)
 
 
-@dataclass(slots=True)
+@dataclass
 class Step:
     """One position of a block, in order of execution.
 
@@ -70,15 +71,16 @@ class Step:
     module: nn.Module
     path: str
     key: str
-    place: int = -1
-    kept: bool = False
-    projects: bool = False
-    attention: str = ""
-    wrapped: bool = False
-    writes: Writes = Writes.NEVER
-    live: tuple[int, ...] = ()
-    releases: tuple[int, ...] = ()
-    end: int = 0
+    # Rarely other than this: as attributes of the class they cost nothing when one of thousands is made.
+    place: int = field(default=-1, init=False)
+    kept: bool = field(default=False, init=False)
+    projects: bool = field(default=False, init=False)
+    attention: str = field(default="", init=False)
+    wrapped: bool = field(default=False, init=False)
+    writes: Writes = field(default=Writes.NEVER, init=False)
+    live: tuple[int, ...] = field(default=(), init=False)
+    releases: tuple[int, ...] = field(default=(), init=False)
+    end: int = field(default=0, init=False)
 
 
 class Place(NamedTuple):
@@ -128,7 +130,7 @@ class Plan:
         steps: What to run, in order.
         places: Where Records save, in order.
         names: The name each Record of this scope saves under, by ``id``.
-        edges: The skips of this scope.
+        edges: The skips of this scope: what an ``Edge`` is made of.
         blocks: The nested blocks, each with its place.
         free: Reads that this block cannot serve itself.
         publishes: Whether recorded tensors must be findable by name while the block runs.
@@ -149,7 +151,7 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    edges: list[Edge] = field(default_factory=list)
+    edges: list[tuple[str, str, str, str]] = field(default_factory=list)
     blocks: list[tuple[str, Scope]] = field(default_factory=list)
     free: list[FreeRead] = field(default_factory=list)
     publishes: bool = False
@@ -206,8 +208,8 @@ class Scope(nn.Sequential):
 
 def edges_of(plan: Plan, prefix: str = "") -> Iterator[Edge]:
     """Yield the skips of a plan and of the nested blocks, with places as seen from the outermost."""
-    for edge in plan.edges:
-        yield replace(edge, record_path=prefix + edge.record_path, apply_path=prefix + edge.apply_path)
+    for record, name, apply, operation in plan.edges:
+        yield Edge(prefix + record, name, prefix + apply, operation)
     for path, block in plan.blocks:
         yield from edges_of(block.plan, f"{prefix}{path}.")
 
@@ -312,9 +314,11 @@ def make_plan(block: nn.Sequential) -> Plan:
     plan.containers = _containers_in(block)
     plan.publishes |= bool(plan.free)
     plan.hooks = (*_global_hooks(), *(hooks for container in _entered(plan) for hooks in hooks_of(container)))
-    plan.watched = tuple(hooks for marker in _markers(plan) for hooks in hooks_of(marker) if hooks)
-    if any(_is_overridden(marker) for marker in _markers(plan)):
-        plan.watched = ({0: "always"}, *plan.watched)
+    for marker in _markers(plan):
+        if any(hooks := hooks_of(marker)):
+            plan.watched += tuple(filter(None, hooks))
+        if _is_overridden(marker):
+            plan.watched += ({0: "always"},)
     return plan
 
 
@@ -336,7 +340,7 @@ def _markers(plan: Plan) -> Iterator[nn.Module]:
 def _containers_in(block: nn.Module) -> Containers:
     """Return the nested nn.Sequentials at any depth; what a nested block holds, its plan has listed."""
     found: dict[int, tuple[nn.Sequential, tuple[nn.Module, ...]]] = {}
-    open_modules = [child for child in block.children() if child._modules]
+    open_modules = [child for child in block._modules.values() if child is not None and child._modules]
     while open_modules:
         module = open_modules.pop()
         if id(module) in found:
@@ -397,12 +401,15 @@ class _Reader:
         self.hidden_records = False  # whether a layer of the user's own records something
 
     def read(self, order: Iterable[tuple[str, nn.Module, bool]]) -> None:
-        containers: list[Step] = []
+        steps, containers = self.plan.steps, list[Step]()
         for path, module, transparent in order:
+            if not (containers or module._modules or isinstance(module, _MARKERS)):
+                steps.append(Step(_LAYER, module, path, path))  # most layers: nothing is around nor inside
+                continue
             while containers and not path.startswith(containers[-1].path + "."):
                 self._leave(containers.pop())
             step = self._step(path, module, transparent)
-            self.plan.steps.append(step)
+            steps.append(step)
             if transparent:
                 containers.append(step)
         while containers:
@@ -423,14 +430,9 @@ class _Reader:
             return Step(Call.ENTER, module, path, key)
         if not module._modules:  # most layers: nothing can be inside
             return Step(_LAYER, module, path, key)
-        step = Step(
-            _LAYER,
-            module,
-            path,
-            key,
-            attention=attention_path(module, path),
-            wrapped=isinstance(module, RecurrentWrapper),
-        )
+        step = Step(_LAYER, module, path, key)
+        step.attention = attention_path(module, path)
+        step.wrapped = isinstance(module, RecurrentWrapper)
         if step.attention:
             step.call = Call.ATTENTION
         self._layer(step)
@@ -482,7 +484,7 @@ class _Reader:
             self.plan.free.append(FreeRead(apply, path))
         else:
             place = self.plan.places[meaning.place]
-            self.plan.edges.append(Edge(place.path, place.name, path, apply.operation))
+            self.plan.edges.append((place.path, place.name, path, apply.operation))
         return meaning
 
     def _settle_lifetimes(self) -> None:

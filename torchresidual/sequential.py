@@ -283,7 +283,7 @@ class ResidualSequential(Scope):
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
         """Add or replace a child by name."""
-        if not self._is_built():
+        if "_plan_cache" not in self.__dict__:  # under construction, layer by layer
             super().add_module(name, module)
             return
         is_new = name not in self._modules
