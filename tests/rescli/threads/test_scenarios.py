@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 import time
 from dataclasses import replace
 from itertools import count
@@ -152,6 +153,22 @@ def test_a_right_lock_stops_nobody_and_passes() -> None:
     assert (found.status, found.wrong) == ("pass", 0)
     assert 0 < found.runs < 62
     assert f"{62 - found.runs} cannot be followed: a thread waits" in found.detail
+
+
+def test_a_lock_that_is_no_attribute_of_the_module_hangs_nobody_either() -> None:
+    lock = threading.Lock()
+
+    class Guarded(TwoLayers):
+        def forward(self, x: Tensor) -> Tensor:
+            with lock:
+                self.kept = x
+                branch: Tensor = self.second(self.first(x))
+                return branch + self.kept
+
+    found = check(Guarded(), "shared", replace(IMPATIENT, schedules=6))
+    assert (found.status, found.runs) == ("skip", 2)
+    assert found.detail.startswith("no thread can be interrupted: ")
+    assert "4 cannot be followed: a thread waits, as for a lock that the other one holds" in found.detail
 
 
 def test_the_same_module_without_its_lock_fails() -> None:
@@ -380,6 +397,29 @@ def test_stress_of_a_plain_block_passes_and_proves_nothing() -> None:
     found = check(nn.Sequential(nn.Linear(4, 64), nn.LayerNorm(64), nn.Linear(64, 4)), "stress")
     assert (found.status, found.runs, found.wrong, found.bound) == ("pass", 200, 0, None)
     assert found.detail == "200 calls of 4 free threads right: no proof"
+
+
+def test_free_threads_begin_together_and_change_as_often_as_they_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[int] = []
+    intervals: list[float] = []
+
+    class Barrier(threading.Barrier):
+        def wait(self, timeout: float | None = None) -> int:
+            waited.append(self.parties)
+            return super().wait(timeout)
+
+    class Looks(TwoLayers):
+        def forward(self, x: Tensor) -> Tensor:
+            intervals.append(sys.getswitchinterval())
+            out: Tensor = self.second(self.first(x))
+            return out
+
+    monkeypatch.setattr("rescli.threads.stress.threading.Barrier", Barrier)
+    usual = sys.getswitchinterval()
+    assert check(Looks(), "stress", replace(LAYERS, iterations=3)).runs == 12
+    assert waited == [4] * 4
+    assert [interval < usual / 100 for interval in intervals[-12:]] == [True] * 12
+    assert intervals[0] == usual
 
 
 def test_stress_runs_without_any_hook_on_the_module() -> None:
