@@ -23,6 +23,8 @@ _ORIGINS = {
     "spec": "from the spec",
     "inferred": "worked out from the layers",
 }
+# Of the places where operations are not counted so many are named; JSON has all.
+_NAMED_PLACES = 5
 # The lines with which torchinfo draws its tree.
 _ASCII_TREE = str.maketrans("├│└─", "||'-")
 
@@ -103,7 +105,9 @@ def _summary(graph: BlockGraph, outline: Outline, style: Style) -> Iterator[str]
     for line in wrapped(", ".join(map(fixed, facts)), style.width):
         yield style.paint(line, "bold")
     if graph.uncounted and graph.failure is None:
-        places = ", ".join(path or "the block itself" for path in graph.uncounted)
+        named = [path or "the block itself" for path in graph.uncounted[:_NAMED_PLACES]]
+        rest = len(graph.uncounted) - len(named)
+        places = ", ".join([*named, f"{format_count(rest)} more"] if rest else named)
         text = f"FLOPs is a lower bound; not counted is what happens in {style.shown(places)}"
         yield from wrapped(text, style.width, "  ")
     if outline.hidden_skips:

@@ -286,3 +286,9 @@ def test_a_remark_about_many_places_names_some() -> None:
     places = "note at '0.0', '1.0', '2.0', '3.0' and 2 more (unneeded-projection): the record"
     assert places in " ".join(text_of(graph, Style(80)).split())
     assert text_of(graph, Style(80), fold=False).count("(unneeded-projection)") == 6
+
+
+def test_of_many_places_that_are_not_counted_some_are_named() -> None:
+    layers = [blocks.Layer(lambda x, _w: torch.fft.fft(x).real) for _ in range(8)]
+    text = text_of(graph_of((nn.Sequential(*layers), (torch.zeros(2, 8),)), "many"), Style(120))
+    assert "FLOPs is a lower bound; not counted is what happens in 0, 1, 2, 3, 4, 3 more\n" in text
