@@ -187,23 +187,24 @@ def test_an_activation_on_the_module_makes_copies_fail() -> None:
     assert replay(KeepsInput(), found.schedule).status == "fail"
 
 
-def test_a_torn_state_is_found_in_the_copy() -> None:
-    class Swaps(TwoLayers):
-        """Changes a buffer while layers run, and puts it back."""
+class Swaps(TwoLayers):
+    """Changes a buffer while layers run, and puts it back."""
 
-        scale: Tensor
+    scale: Tensor
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("scale", torch.ones(1))
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.ones(1))
 
-        def forward(self, x: Tensor) -> Tensor:
-            self.scale.add_(1)
-            hidden: Tensor = self.first(x)
-            self.scale.sub_(1)
-            out: Tensor = self.second(hidden) * self.scale
-            return out
+    def forward(self, x: Tensor) -> Tensor:
+        self.scale.add_(1)
+        hidden: Tensor = self.first(x)
+        self.scale.sub_(1)
+        out: Tensor = self.second(hidden) * self.scale
+        return out
 
+
+def test_a_torn_state_is_found_in_each_kind_of_copy() -> None:
     found = check(Swaps(), "copies")
     assert found.failure is not None
     torn = {"state_dict's scale", "deepcopy's output", "pickle's output"}
