@@ -13,20 +13,13 @@ from torchresidual.apply import Apply
 from torchresidual.blame import nested_too_deep
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context, current_frame
-from torchresidual.plan import (
-    Plan,
-    Scope,
-    are_outdated,
-    are_switched,
-    edges_of,
-    hooks_of,
-    is_watched,
-    make_plan,
-)
+from torchresidual.plan import Plan, are_outdated, are_switched, edges_of, hooks_of, is_watched
+from torchresidual.planning import make_plan
 from torchresidual.projection import Unsettled
 from torchresidual.record import Record
 from torchresidual.running import run, run_watched
 from torchresidual.sizing import size_block
+from torchresidual.structure import Scope
 from torchresidual.traced import run_traced
 from torchresidual.tracing import is_proxy
 from torchresidual.written import write_forward

@@ -10,7 +10,6 @@ from torch import nn
 from torchresidual.apply import Apply
 from torchresidual.layout import LAST, Stream, Variable, after
 from torchresidual.operations import OPERATIONS
-from torchresidual.plan import Scope, automatic_names, direct_markers, walk
 from torchresidual.projection import (
     CARRY_START,
     TRANSFORM_START,
@@ -23,6 +22,7 @@ from torchresidual.projection import (
     settle,
 )
 from torchresidual.record import Record
+from torchresidual.structure import Scope, automatic_names, direct_markers, walk
 
 if TYPE_CHECKING:
     from torchresidual.layout import Form

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from torchresidual.frame import Frame, _context
-from torchresidual.plan import Call, Scope, direct_markers
+from torchresidual.plan import Call
 from torchresidual.running import call_guarded, call_layer, live_values
+from torchresidual.structure import Scope, direct_markers
 from torchresidual.wrappers import split_extras
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from torchresidual.bridging import bridge_between, guessed_dim
 from torchresidual.core import Apply, Record
 from torchresidual.errors import ShapeError
 from torchresidual.inplace import Writes, returns_its_input, writes_into_input
-from torchresidual.plan import runs_in_order
+from torchresidual.structure import runs_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
