@@ -14,39 +14,32 @@ from rescli.bench.commit import commit_of
 from rescli.bench.comparing import compare_variants
 from rescli.bench.describe import batch_size_of, computing_dtype, dtype_of, shared_warnings
 from rescli.bench.engine import BLOCK, Engine
-from rescli.bench.failure import FailedError, Failure, describe_failure
-from rescli.bench.flops import Counted, count_flops, warm_up_counter
+from rescli.bench.extras import with_extras
+from rescli.bench.failure import Failure, describe_failure
+from rescli.bench.flops import warm_up_counter
 from rescli.bench.group_stopwatch import GroupStopwatch
 from rescli.bench.headroom import available_bytes, check_headroom
 from rescli.bench.matmul import matmul_rate
-from rescli.bench.memory import add_memory
-from rescli.bench.memory_pass import measure_variant
 from rescli.bench.parallel import warm_up_distribution
-from rescli.bench.passes import Training, private_copy
 from rescli.bench.plain import NothingToTakeOutError
 from rescli.bench.result import PASSES
 from rescli.bench.rows import Case, make_row
 from rescli.bench.stopwatch import ClockStopwatch
 from rescli.bench.subject import Limits, Series
-from rescli.bench.variant import PLAIN, SINGLE, Variant, settings_of, subjects_of, variants_of
+from rescli.bench.variant import PLAIN, Variant, settings_of, subjects_of, variants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rescli.bench.clock import Clock
-    from rescli.bench.memory import MemoryUse
     from rescli.bench.result import Comparison, PassName, PassResult
     from rescli.bench.settings import Settings
     from rescli.bench.stopwatch import Stopwatch
-    from rescli.bench.subject import Exercise
     from rescli.bench.variant import Match
     from rescli.spec.prepare import PreparedBlock
 
 # A launch costs the host more than a call of the CPU does, so a sample on a GPU is longer.
 _SAMPLE_S = {"cpu": 1e-3, "cuda": 5e-3, "mps": 5e-3}
-# Counting operations takes about one call of each pass, and so does measuring memory; neither may take more of the
-# time left than this.
-_SHARE_FOR_EXTRAS = 0.25
 
 
 @dataclass(slots=True)
@@ -155,7 +148,9 @@ def _bench_case(run: _CaseRun, report: Callable[[str], None]) -> None:
             torch.manual_seed(settings.seed)
             engine.open()
             for variant in variants:
-                cases[variant.label] = _with_extras(engine, variant, cases[variant.label], run)
+                cases[variant.label] = with_extras(
+                    engine, variant, cases[variant.label], settings, run.stopwatch
+                )
             engine.sample()
     except KeyboardInterrupt:
         interrupted = True
@@ -211,43 +206,6 @@ def _as_no_plain(failure: Failure) -> Failure:
     """Say of a failure that it is for want of the skips; memory that is short has another reason."""
     is_theirs = failure.code == "failed"
     return replace(failure, code="no-plain") if is_theirs else failure
-
-
-def _with_extras(engine: Engine, variant: Variant, case: Case, run: _CaseRun) -> Case:
-    """Count operations and measure memory, unless the calls it takes are too dear for the time that is left."""
-    settings = settings_of(variant, run.settings)
-    exercises = engine.exercises(variant.label)
-    affordable_s = _SHARE_FOR_EXTRAS * engine.time_left_s()
-    if not exercises:
-        return case
-    if engine.cheapest_call_s() > affordable_s:
-        return replace(case, uncounted="no time was left to count them")
-    training = next((one for one in exercises if isinstance(one, Training)), None)
-    if training is not None and (settings.modes.compiled or settings.modes.parallel != "none"):
-        # PyTorch's counter looks into neither compiled code nor other threads.
-        training = Training(*private_copy(variant.block.module, variant.block.inputs))
-    counts: list[Counted] = []
-    # Of the whole batch, so one process will do.
-    run.stopwatch.gather(
-        lambda: counts.append(count_flops(variant.block, training) if run.settings.is_first else Counted())
-    )
-    case = replace(case, flops=counts[0].flops, uncounted=counts[0].why_not)
-    if engine.cheapest_call_s() > _SHARE_FOR_EXTRAS * engine.time_left_s():
-        return case
-    return replace(case, memory=_memory_of(variant, exercises, run))
-
-
-def _memory_of(
-    variant: Variant, exercises: Sequence[Exercise], run: _CaseRun
-) -> Mapping[PassName, MemoryUse]:
-    """Measure the memory of a variant in every process that runs it."""
-    is_idle = variant.label == SINGLE and not run.settings.is_first
-    settings = settings_of(variant, run.settings)
-    try:
-        found = run.stopwatch.gather(lambda: {} if is_idle else measure_variant(exercises, variant, settings))
-    except FailedError:  # in another process; what it leaves unknown is no reason to end
-        return {}
-    return add_memory([uses for uses in found if uses])
 
 
 def _know_matmul_rates(

@@ -453,7 +453,7 @@ def scaled(monkeypatch: pytest.MonkeyPatch, share: float) -> tuple[Findings, lis
 
     monkeypatch.setattr("rescli.bench.parallel.nn.DataParallel", data_parallel)
     monkeypatch.setattr("rescli.bench.session.matmul_rate", lambda *_: 1e9)
-    monkeypatch.setattr("rescli.bench.session.measure_variant", lambda *_: {})
+    monkeypatch.setattr("rescli.bench.extras.measure_variant", lambda *_: {})
     monkeypatch.setattr(torch.random, "fork_rng", no_rng)
     settings = Settings(
         devices=(torch.device("cuda:0"), torch.device("cuda:1")),
