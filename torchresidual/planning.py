@@ -93,7 +93,7 @@ def _is_overridden(marker: nn.Module) -> bool:
     return "forward" in marker.__dict__ or type(marker).forward not in (Record.forward, Apply.forward)
 
 
-def _wants_sizes(marker: Record | Apply) -> bool:
+def wants_sizes(marker: Record | Apply) -> bool:
     """Say whether a Record or Apply makes it necessary to know the sizes around it, or has what may be in the way."""
     if isinstance(marker, Record):
         return marker.need_projection
@@ -169,7 +169,7 @@ class _Reader:
         return step
 
     def _apply(self, step: Step, apply: Apply) -> Step:
-        self.plan.sized = self.plan.sized or _wants_sizes(apply)
+        self.plan.sized = self.plan.sized or wants_sizes(apply)
         meaning = self._read(apply, step.path)
         if meaning.place is None or meaning.searched:
             step.call = Call.SEARCH
@@ -185,7 +185,7 @@ class _Reader:
             self.plan.sized |= step.module.plan.sized
         for path, marker in direct_markers(step.module):
             self.plan.publishes = True
-            self.plan.sized = self.plan.sized or _wants_sizes(marker)
+            self.plan.sized = self.plan.sized or wants_sizes(marker)
             if isinstance(marker, Apply):
                 self._read(marker, f"{step.path}.{path}")
                 continue

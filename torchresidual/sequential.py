@@ -14,7 +14,7 @@ from torchresidual.blame import nested_too_deep
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context, current_frame
 from torchresidual.plan import Plan, are_outdated, are_switched, edges_of, hooks_of, is_watched
-from torchresidual.planning import make_plan
+from torchresidual.planning import make_plan, wants_sizes
 from torchresidual.projection import Unsettled
 from torchresidual.record import Record
 from torchresidual.running import run, run_watched
@@ -38,16 +38,47 @@ if TYPE_CHECKING:
 class _PlanCache:
     """Holds a block's plan beside its own state: what is derived is neither saved, copied nor replicated."""
 
-    __slots__ = ("plan", "unsettled", "written")
+    __slots__ = ("epoch", "names", "plan", "records", "sized", "unsettled", "written")
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
         self.written: Written | None = None  # the forward by that plan, as if written by hand
         self.unsettled = False  # whether a further layer may tell a size that is wanted
+        # What appending needs to know when there is no plan.
+        self.records: set[int] = set()
+        self.names: set[str] = set()
+        self.sized = False
+        self.epoch = -1
 
-    def forget(self) -> None:
-        """Let the next call make a plan."""
+    def keep(self, plan: Plan, written: Written | None) -> None:
+        """Keep a plan that was made anew."""
+        self.plan, self.written = plan, written
+        self.records, self.names = set(plan.names), set(plan.names.values())
+        self.sized, self.epoch = plan.sized, plan.epoch
+
+    def takes_quietly(self, module: nn.Module) -> bool:
+        """Say whether a module behind the others changes no name and no size, so that nothing need be planned yet."""
+        if self.epoch != EDITS.count:
+            return False
+        if isinstance(module, Record):
+            return not (
+                module.need_projection or id(module) in self.records or module._given_name in self.names
+            )
+        if isinstance(module, Apply):
+            return not (self.sized or wants_sizes(module))
+        return not (module._modules or self.unsettled)
+
+    def take(self, module: nn.Module) -> None:
+        """Note a module behind the others; the next call makes a plan."""
         self.plan = self.written = None
+        if not isinstance(module, Record):
+            return
+        number = len(self.records) + 1
+        while f"record_{number}" in self.names:
+            number += 1
+        module.__dict__["_automatic_name"] = None if module._given_name else f"record_{number}"
+        self.records.add(id(module))
+        self.names.add(module.name or "")
 
 
 class ResidualSequential(Scope):
@@ -217,10 +248,9 @@ class ResidualSequential(Scope):
                 plan = make_plan(self)
             except RecursionError as error:
                 raise nested_too_deep() from error
-            self._plan_cache.plan = plan
             # A replica lives for one call, and compilers follow the plan.
             once = getattr(self, "_is_replica", False) or is_dynamo_compiling()
-            self._plan_cache.written = None if once else write_forward(plan, self._modules)
+            self._plan_cache.keep(plan, None if once else write_forward(plan, self._modules))
         return plan
 
     def _is_outdated(self, plan: Plan) -> bool:
@@ -281,14 +311,12 @@ class ResidualSequential(Scope):
             return
         is_new = name not in self._modules
         super().add_module(name, module)
-        # A layer behind the others changes no name, and no size that is settled: appending many stays linear.
-        if is_new and module is not None and not module._modules and not isinstance(module, Record | Apply):
-            self._plan_cache.forget()
-            if self._plan_cache.unsettled:
-                self._edited()
+        if is_new and module is not None and self._plan_cache.takes_quietly(module):
+            self._plan_cache.take(module)  # appending many stays linear
         else:
             self._edited()
         bump()
+        self._plan_cache.epoch = EDITS.count  # of this edit it knows
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
+from hypothesis import given
 from torch import nn
 
+from tests.torchresidual.properties import DETERMINISTIC
+from tests.torchresidual.random_blocks import blocks
 from tests.torchresidual.toys import apply_in
 from torchresidual import (
     Apply,
@@ -14,7 +19,12 @@ from torchresidual import (
     ResidualSequential,
     UnknownRecordError,
     UnsettledError,
+    sequential,
 )
+from torchresidual.planning import make_plan
+
+if TYPE_CHECKING:
+    from torchresidual.plan import Plan
 
 
 def make() -> ResidualSequential:
@@ -146,3 +156,46 @@ def test_edits_make_the_projections_that_are_needed_now() -> None:
     assert apply_in(block).projection_layer is projection
     block[1] = nn.Linear(4, 4)
     assert apply_in(block).projection_layer is None
+
+
+@DETERMINISTIC
+@given(blocks())
+@pytest.mark.filterwarnings("ignore:the Apply at")
+def test_a_block_that_grew_by_appending_is_the_one_made_at_once(block: ResidualSequential) -> None:
+    grown = ResidualSequential()
+    for module in block:
+        grown.append(module)
+    at_once = ResidualSequential(*block)
+    assert grown.edges() == at_once.edges()
+    assert grown.get_residual_info() == at_once.get_residual_info()
+    assert list(grown.state_dict()) == list(at_once.state_dict())
+
+
+def test_appending_many_skips_plans_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+
+    def counted(block: nn.Sequential) -> Plan:
+        made.append(block)
+        return make_plan(block)
+
+    monkeypatch.setattr(sequential, "make_plan", counted)
+    block = ResidualSequential()
+    before = len(made)
+    for _ in range(50):
+        block.append(Record()).append(nn.Hardtanh()).append(Apply())
+    assert len(made) == before
+    assert block(torch.ones(1)).item() == 51
+    assert len(made) == before + 1
+    block.append(Record(need_projection=True))  # this one may need a size
+    assert len(made) > before + 1
+
+
+def test_a_name_that_an_automatic_one_had_renames_it_also_when_appended() -> None:
+    block = ResidualSequential()
+    for name in (None, "record_1", None):
+        block.append(Record(name=name))
+    assert [record.name for record in block if isinstance(record, Record)] == [
+        "record_2",
+        "record_1",
+        "record_3",
+    ]
