@@ -32,6 +32,7 @@ class Settings:
         max_time_s: Most time that one target takes.
         seed: Decides dropout and the order of the turns.
         peers: The processes that measure together with ``ddp``; None for this one alone.
+        group_devices: The devices of all processes on this machine, each once, to be named; empty for this one alone.
         is_interrupted: Says whether Ctrl-C was pressed and waits for all processes to notice.
     """
 
@@ -44,6 +45,7 @@ class Settings:
     max_time_s: float = 10.0
     seed: int = 0
     peers: Peers | None = None
+    group_devices: tuple[str, ...] = ()
     is_interrupted: Callable[[], bool] = lambda: False
 
     @property
@@ -59,7 +61,7 @@ class Settings:
     def alone(self) -> Settings:
         """Give the same settings for one device and one process."""
         modes = replace(self.modes, parallel="none")
-        return replace(self, devices=self.devices[:1], modes=modes, peers=None)
+        return replace(self, devices=self.devices[:1], modes=modes, peers=None, group_devices=())
 
     @property
     def on_cuda(self) -> bool:
@@ -69,7 +71,7 @@ class Settings:
     @property
     def device_names(self) -> str:
         """The devices, joined by commas."""
-        return ",".join(map(str, self.devices))
+        return ",".join(self.group_devices or map(str, self.devices))
 
 
 @contextlib.contextmanager

@@ -239,6 +239,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter an option
             max_time_s=max_time,
             seed=seed,
             peers=member.peers,
+            group_devices=tuple(dict.fromkeys(places)) if member.peers is not None else (),
             is_interrupted=member.is_interrupted,
         )
         percent = _DEFAULT_PERCENT if fail_above is None else fail_above
