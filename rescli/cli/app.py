@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rescli import __version__
-from rescli.cli.console import drop_output, flush_output, prepare_streams, write_note
+from rescli.cli.console import drop_output, flush_output, output_errors, prepare_streams, write_note
 from rescli.cli.errors import show_traceback, write_error, write_fault
 from rescli.cli.exit_codes import ExitCode, exit_code_of
 from rescli.cli.interrupt import watched_interrupts
@@ -72,6 +72,11 @@ COMMANDS = {
 class _Command(TyperCommand):
     """A command whose options are read without pydantic, ``--help`` among them."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - Typer's classes have no public names
+        """Read the command line, and print help where that is asked for."""
+        with output_errors():
+            return super().make_context(*args, **kwargs)
+
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's classes have no public names
         """List the parameters, ready to make their values."""
         return with_plain_values(super().get_params(ctx))
@@ -107,6 +112,11 @@ class _HelpFormatter(Protocol):
 
 class CommandGroup(TyperGroup):
     """The commands of rescli, each imported only when it is needed."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - Typer's classes have no public names
+        """Read what stands before the command, and print help or version where that is asked for."""
+        with output_errors():
+            return super().make_context(*args, **kwargs)
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's classes have no public names
         """List the parameters, ready to make their values."""

@@ -113,7 +113,7 @@ def write_result(text: str, output: Path | None) -> None:
     if not text.endswith("\n"):
         text += "\n"
     if output is None:
-        with _output_errors():
+        with output_errors():
             sys.stdout.write(text)
     else:
         write_file(output, text)
@@ -187,12 +187,18 @@ def flush_output() -> None:
         BrokenPipeError: The reader has gone; what it did not read is dropped.
         FileError: The standard output goes to a place that takes no more, as a full disk.
     """
-    with _output_errors():
+    with output_errors():
         sys.stdout.flush()
 
 
 @contextlib.contextmanager
-def _output_errors() -> Iterator[None]:
+def output_errors() -> Iterator[None]:
+    """Tell what goes wrong while something is written to the standard output.
+
+    Raises:
+        BrokenPipeError: The reader has gone; what it did not read is dropped.
+        FileError: The standard output goes to a place that takes no more, as a full disk.
+    """
     try:
         yield
     except OSError as error:
@@ -205,9 +211,13 @@ def _output_errors() -> Iterator[None]:
 
 def drop_output() -> None:
     """Send what the interpreter still flushes when it ends to nowhere, as nobody reads it."""
+    _drop(sys.stdout)
+
+
+def _drop(stream: TextIO) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 
@@ -217,7 +227,11 @@ def write_note(text: str) -> None:
     Args:
         text: One line or several. A progress line that stands there makes way.
     """
-    sys.stderr.write(f"{_CLEAR_LINE if _line_stands.is_set() else ''}{text}\n")
+    try:
+        sys.stderr.write(f"{_CLEAR_LINE if _line_stands.is_set() else ''}{text}\n")
+        sys.stderr.flush()
+    except OSError:  # nobody listens, or the disk is full: the exit code still tells
+        _drop(sys.stderr)
     _line_stands.clear()
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _FORMAT_OF_ENDING = {
     ".json": "json",
     ".txt": "text",
+    ".log": "text",
     ".csv": "csv",
     ".md": "markdown",
     ".mmd": "mermaid",
@@ -68,8 +69,9 @@ def _check_device(value: str | None) -> str | None:
 
 
 def _check_output(value: Path | None) -> Path | None:
-    if value is not None:
-        check_writable(value)
+    if value is None or str(value) == "-":  # as everywhere, the standard output
+        return None
+    check_writable(value)
     return value
 
 
@@ -202,7 +204,7 @@ def choose_format(given: str | None, output: Path | None, formats: Sequence[str]
         formats: What the command can write; the first is the default.
 
     Raises:
-        CommandLineError: The ending means a format that this command cannot write.
+        CommandLineError: The ending means no format, or one that this command cannot write.
 
     Example:
         >>> choose_format(None, Path("graph.json"), ("text", "json"))
@@ -212,7 +214,14 @@ def choose_format(given: str | None, output: Path | None, formats: Sequence[str]
         return given
     if output is None:
         return formats[0]
-    meant = _FORMAT_OF_ENDING.get(output.suffix.lower(), formats[0])
+    ending = output.suffix.lower()
+    if ending and ending not in _FORMAT_OF_ENDING:
+        known = [known for known, name in _FORMAT_OF_ENDING.items() if name in formats]
+        raise CommandLineError(
+            f"--output {output}: the ending {ending} tells no format",
+            hint=f"one of {', '.join(known)}, or give --format {', '.join(formats)}",
+        )
+    meant = _FORMAT_OF_ENDING.get(ending, formats[0])
     if meant not in formats:
         raise CommandLineError(
             f"--output {output}: the ending asks for {meant}, which this command does not write",

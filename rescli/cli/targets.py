@@ -98,11 +98,17 @@ def _work_on(
     from rescli.spec.blame import blame_user  # noqa: PLC0415
     from rescli.spec.prepare import preparations  # noqa: PLC0415
 
-    for make in preparations(text, request):
+    makes = preparations(text, request)
+    before = list(codes)
+    for make in makes:
         with _noted(codes):
             block = make()
             with blame_user(block.spec_file, f"{block.target} could not be run"):
                 results.append(work(block))
+    if request.inputs and len(makes) > 1 and codes != before:
+        write_note(
+            f"Hint: --input is given to each of the {len(makes)} blocks of {text}; {text}:NAME takes one"
+        )
 
 
 @contextlib.contextmanager

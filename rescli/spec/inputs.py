@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -52,12 +53,14 @@ def example_input(block: nn.Module, name: str, given: object, request: Request) 
 
     Raises:
         SpecError: ``example_inputs`` has a form that is not understood, or nothing tells the shape.
-        CommandLineError: The shapes of ``--input`` do not fit into memory.
+        CommandLineError: The shapes of ``--input`` do not fit into memory, or there are more or fewer than the
+            block takes.
     """
     expected = expected_input(block)
     batch_dim = expected.batch_dim if expected else 0
     source = _Values(block, expected, request)
     if request.inputs:
+        _check_count(block, name, len(request.inputs))
         return ExampleInput(tuple(source.fill(shape) for shape in request.inputs), "option", batch_dim)
     if isinstance(given, Mapping):
         given = given.get(name)
@@ -102,6 +105,24 @@ def _sized(example: ExampleInput, request: Request) -> ExampleInput:
         return example
     tensors = resize(example.tensors, example.batch_dim, request.batch_size)
     return ExampleInput(tensors, example.origin, example.batch_dim)
+
+
+def _check_count(block: nn.Module, name: str, given: int) -> None:
+    """Refuse more or fewer inputs than the block's forward takes, where it says so."""
+    try:
+        forward = inspect.signature(block.forward)
+    except (TypeError, ValueError):  # TorchScript, or written in C
+        return
+    try:
+        forward.bind(*[None] * given)
+    except TypeError as error:
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = ", ".join(each.name for each in forward.parameters.values() if each.kind in kinds)
+        times = "once" if given == 1 else f"{given} times"
+        raise CommandLineError(
+            f"--input was given {times}, and the forward of {name} takes ({names}): {error}",
+            hint="give --input once for each of them, in their order",
+        ) from None
 
 
 def _items(given: object) -> tuple[object, ...]:

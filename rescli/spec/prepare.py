@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from torch import nn
+from torch.nn.modules.loss import _Loss  # the base class of all losses has no public name
 
 from rescli.errors import SpecError
 from rescli.spec.device import Inventory, choose_device
@@ -18,6 +21,7 @@ from rescli.spec.placement import place
 from rescli.spec.randomness import seeded
 from rescli.spec.request import Request
 from rescli.spec.target import parse_target
+from torchresidual import LearnableAlpha
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +107,7 @@ def preparations(target_text: str, request: Request) -> tuple[Callable[[], Prepa
     if not definitions:
         raise _nothing_listed(spec)
     check_settings(definitions, request.settings)
+    _check_example_names(spec)
     return tuple(partial(_prepared, spec, definition, request, device) for definition in definitions)
 
 
@@ -152,6 +157,33 @@ def _named(spec: LoadedSpec, name: str) -> Definition:
     )
 
 
+def _check_example_names(spec: LoadedSpec) -> None:
+    """Refuse inputs for a block that there is not: its name is misspelt, and the block meant would go without."""
+    given = getattr(spec.module, "example_inputs", None)
+    for name in given if isinstance(given, Mapping) else ():
+        if not isinstance(name, str) or not hasattr(spec.module, name):
+            known = [definition.name for definition in spec.listed]
+            close = difflib.get_close_matches(str(name), known, n=1)
+            raise SpecError(
+                f"example_inputs of {spec.target.source} names {name!r}, and no block has that name",
+                hint=f"did you mean {close[0]!r}?" if close else f"its blocks are {', '.join(known)}",
+            )
+
+
+def _left_out(spec: LoadedSpec) -> str:
+    """Say which modules at the top level of a file are no blocks of its own, and why."""
+    reasons = []
+    for name, value in vars(spec.module).items():
+        if isinstance(value, nn.Module):
+            why = "begins with an underscore" if name.startswith("_") else "is imported"
+            if isinstance(value, LearnableAlpha):
+                why = "is a LearnableAlpha"
+            elif isinstance(value, _Loss):
+                why = "is a loss"
+            reasons.append(f"{name} {why}")
+    return ", ".join(reasons)
+
+
 def _nothing_listed(spec: LoadedSpec) -> SpecError:
     """Say why a file has no block, and which of its functions nearly is one."""
     source = spec.target.source
@@ -169,6 +201,12 @@ def _nothing_listed(spec: LoadedSpec) -> SpecError:
                 f"{source} defines no block: no module, and no function annotated to return one",
                 hint=f"name what makes it, {source}:{name}, or annotate a function with -> nn.Module",
             )
+    left_out = _left_out(spec)
+    if left_out:
+        return SpecError(
+            f"{source} defines no block that is shown by itself: {left_out}",
+            hint=f"name it: {source}:{left_out.partition(' ')[0]}",
+        )
     return SpecError(
         f"{source} defines no block: there is no torch.nn.Module at its top level",
         hint="assign one to a name, as block = ResidualSequential(...)",
