@@ -10,6 +10,7 @@ from rescli.bench.flops import Counted, count_flops
 from rescli.bench.memory import add_memory
 from rescli.bench.memory_pass import measure_variant
 from rescli.bench.passes import Training, private_copy
+from rescli.bench.result import NO_TIME_TO_COUNT
 from rescli.bench.variant import SINGLE, settings_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def with_extras(
     if not exercises:
         return case
     if engine.cheapest_call_s() > affordable_s:
-        return replace(case, uncounted="no time was left to count them")
+        return replace(case, uncounted=NO_TIME_TO_COUNT)
     training = next((one for one in exercises if isinstance(one, Training)), None)
     if training is not None and (own.modes.compiled or own.modes.parallel != "none"):
         # PyTorch's counter looks into neither compiled code nor other threads.

@@ -32,6 +32,9 @@ WarningCode = Literal[
     "uncounted",
 ]
 
+# The reason of an ``uncounted`` warning that a longer run takes away.
+NO_TIME_TO_COUNT = "no time was left to count them"
+
 
 @dataclass(frozen=True, slots=True)
 class BenchWarning:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rescli.bench.result import NO_TIME_TO_COUNT
 from rescli.units import format_seconds
 
 if TYPE_CHECKING:
@@ -172,9 +173,10 @@ def _other_inputs(facts: Mapping[str, str | int | float]) -> Sentence:
 
 
 def _uncounted(facts: Mapping[str, str | int | float]) -> Sentence:
+    in_time = facts["reason"] != NO_TIME_TO_COUNT
     return Sentence(
         f"FLOP/s are not known: {facts['reason']}",
-        "rescli show has the counted part, and a longer --max-time leaves time to count",
+        "rescli show has what can be counted of the forward pass" if in_time else "a longer --max-time",
     )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rescli.bench.result import BenchResult, BenchWarning, Environment, Gpu, PassResult
+from rescli.bench.result import NO_TIME_TO_COUNT, BenchResult, BenchWarning, Environment, Gpu, PassResult
 from rescli.bench.stats import summarise
 from rescli.render.bench_text import bench_text, distribution
 
@@ -139,6 +139,22 @@ def test_every_warning_has_a_way_out() -> None:
     # Only the passes that it holds for are named.
     assert "! step: only 3 samples in the time allowed, 10.0 ms for the target" in text
     assert text.count("Hint:") == text.count("! ") == 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "hint"),
+    [
+        (
+            "there is no formula for what 0 computes",
+            "rescli show has what can be counted of the forward pass",
+        ),
+        (NO_TIME_TO_COUNT, "a longer --max-time"),
+    ],
+)
+def test_why_operations_are_not_counted_is_said_with_what_helps(reason: str, hint: str) -> None:
+    uncounted = BenchWarning("uncounted", {"reason": reason})
+    text = bench_text(BenchResult(ENVIRONMENT, (row("step", 1e-3, warnings=[uncounted]),)))
+    assert f"! FLOP/s are not known: {reason}. Hint: {hint}." in " ".join(text.split())
 
 
 def test_a_failure_shows_the_first_line_of_its_reason() -> None:
