@@ -220,7 +220,7 @@ class LearnableAlpha(Hookable):
 
 
 def _checked_bounds(low: float, high: float) -> tuple[float, float]:
-    low, high = float(low), float(high)
+    low, high = _number("min_value", low), _number("max_value", high)
     if not (abs(low) <= _FLOAT32_MAX and abs(high) <= _FLOAT32_MAX):  # also refuses NaN
         raise ConfigurationError(
             f"bounds must be finite fp32 numbers, found min_value={low}, max_value={high}",
@@ -234,10 +234,19 @@ def _checked_bounds(low: float, high: float) -> tuple[float, float]:
     return low, high
 
 
+def _number(name: str, value: float) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{name} must be a number, found {value!r}", subject="LearnableAlpha"
+        ) from error
+
+
 def _checked_start(start: float, low: float, high: float) -> float:
     if start is _DEFAULT_START:
         return min(max(start, low), high)
-    start = float(start)
+    start = _number("initial_value", start)
     if not low <= start <= high:  # also refuses NaN
         raise ConfigurationError(
             f"initial_value must lie in [{low:g}, {high:g}], found {start:g}; change it or the bounds",

@@ -79,8 +79,24 @@ def bridged(apply: Apply, x: Tensor, r: Tensor) -> Tensor:
         if settled is None:
             return r
         layer = settled
-    projected = along(layer, r, dim)
+    projected = _projected(apply, layer, r, dim)
     return projected if is_proxy(x) or projected.shape == x.shape else _cropped(projected, x, dim)
+
+
+def _projected(apply: Apply, layer: nn.Module, r: Tensor, dim: int) -> Tensor:
+    """Return what an inserted projection makes of the recorded tensor."""
+    try:
+        return along(layer, r, dim)
+    except RuntimeError as error:
+        made_for, found = layer._parameters["weight"], tuple(r.shape)
+        if made_for is None or not -len(found) <= dim < len(found) or found[dim] == made_for.shape[1]:
+            raise
+        raise ShapeError(
+            f"its projection was made for {made_for.shape[1]} features and the recorded tensor {found} has "
+            f"{found[dim]} in dimension {dim}; where the same Apply stands in several places of other sizes, give each "
+            "place one of its own",
+            subject=repr(apply),
+        ) from error
 
 
 def gated_by(apply: Apply, x: Tensor, r: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 
 from torchresidual.apply import Apply
 from torchresidual.blame import complete
+from torchresidual.bridging import bridged
 from torchresidual.epoch import EDITS
 from torchresidual.formulas import formula_of, projection_of
 from torchresidual.frame import _context
@@ -63,6 +64,7 @@ _COMMON: dict[str, Any] = {
     "FLOATS": _FLOATS,
     "ONE": ONE,
     "add": torch.add,
+    "bridged": bridged,
     "cat": torch.cat,
     "sigmoid": torch.sigmoid,
     "edits": EDITS,
@@ -236,50 +238,38 @@ class _Writer:
         ]  # fmt: skip
 
     def _apply(self, index: int, step: Step, apply: Apply) -> None:
-        """Write an Apply: its formula where both ends are tensors of one shape, else the general way."""
+        """Write an Apply: its formula where both ends are tensors that fit, else the general way."""
         r, a = f"r{step.place}", self._name(f"a{index}", apply)
         general = f"x = {a}.combine(x, {r}, {step.projects})"
-        projections = projection_of(apply) if apply.projection_layer is not None else None
-        formula = formula_of(apply, floating=projections is None and self._is_floating(step.place))
-        if formula is None or (apply.projection_layer is not None and projections is None):
+        is_projected = apply.projection_layer is not None
+        projections = projection_of(apply) if is_projected else None
+        formula = formula_of(apply, floating=not is_projected and self._is_floating(step.place))
+        if formula is None or (is_projected and projections is None):
             self.body.append(general)
             return
-        end = r if projections is None else "p"
-        renamed = {name: self._name(f"{name}{index}", value) for name, value in formula.names.items()}
-        renamed["r"] = end
-        statement = f"x = {_renamed(formula.expression, renamed)}"
-        condition = " and ".join(
-            [
-                "type(x) is Tensor",
-                f"type({end}) is Tensor",
-                *filter(None, [_renamed(formula.condition, renamed)]),
-            ]
-        )
-        if projections is not None:
-            projected = f'p = {self._name(f"p{index}", projections)}["projection_layer"]({r})'
+        end = "p" if is_projected else r
+        names = {name: self._name(f"{name}{index}", value) for name, value in formula.names.items()}
+        statement = f"x = {_renamed(formula.expression, {**names, 'r': end})}"
+        conditions = ["type(x) is Tensor", f"type({end}) is Tensor"]
+        if formula.condition:
+            conditions.append(_renamed(formula.condition, {**names, "r": end}))
+        if is_projected:
+            projection = f'{self._name(f"p{index}", projections)}["projection_layer"]({r})'
             self.body += [
                 f"if type(x) is Tensor and type({r}) is Tensor:",
-                f"    {projected}",
-                f"    if {condition}:",
-                f"        {statement}",
-                "    else:",
-                f"        x = {a}.operate(x, p, {r}, {step.projects})",
+                *_indented(_projecting(projection, f"bridged({a}, x, {r})", given=apply.projection_given)),
+                *_indented(
+                    _choice(conditions, [statement], [f"x = {a}.operate(x, p, {r}, {step.projects})"])
+                ),
                 "    del p",
                 "else:",
                 f"    {general}",
             ]
         elif OPERATIONS[apply.operation].joins:  # cat itself tells whether the shapes fit
-            self.body += [
-                f"if {condition}:",
-                "    try:",
-                f"        {statement}",
-                "    except (RuntimeError, IndexError):",
-                f"        {general}",
-                "else:",
-                f"    {general}",
-            ]
+            tried = ["try:", f"    {statement}", "except (RuntimeError, IndexError):", f"    {general}"]
+            self.body += _choice(conditions, tried, [general])
         else:
-            self.body += [f"if {condition}:", f"    {statement}", "else:", f"    {general}"]
+            self.body += _choice(conditions, [statement], [general])
 
     def _is_floating(self, place: int) -> bool:
         """Say whether a recorded tensor is floating point because the next layer takes nothing else."""
@@ -290,6 +280,21 @@ class _Writer:
             return False
         weight = after._parameters.get("weight")
         return weight is not None and weight.is_floating_point()
+
+
+def _projecting(projection: str, general: str, *, given: bool) -> list[str]:
+    """Return the call of a projection; what does not fit one of ours, the general way says in our words."""
+    if given:
+        return [f"p = {projection}"]
+    return ["try:", f"    p = {projection}", "except RuntimeError:", f"    p = {general}"]
+
+
+def _choice(conditions: list[str], met: list[str], otherwise: list[str]) -> list[str]:
+    return [f"if {' and '.join(conditions)}:", *_indented(met), "else:", *_indented(otherwise)]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from torchresidual import (
     Apply,
     ConfigurationError,
     InPlaceError,
+    LearnableAlpha,
     NestingError,
     OutsideBlockError,
     Record,
@@ -296,3 +297,25 @@ def test_a_layer_that_calls_itself_without_end_is_not_taken_for_nesting() -> Non
     with pytest.raises(RecursionError) as caught:
         nested(3, CallsItself())(torch.ones(1))
     assert not isinstance(caught.value, NestingError)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_an_apply_shared_by_places_of_other_sizes_is_told_so(watched: bool) -> None:
+    apply = Apply()
+    first = ResidualSequential(Record(need_projection=True), nn.Linear(4, 8), apply)
+    ResidualSequential(Record(need_projection=True), nn.Linear(8, 16), apply)
+    if watched:
+        apply.register_forward_hook(lambda *_: None)
+    with pytest.raises(ShapeError) as caught:
+        first(torch.ones(1, 4))
+    assert (
+        "its projection was made for 8 features and the recorded tensor (1, 4) has 4 in dimension -1; where the same "
+        "Apply stands in several places of other sizes, give each place one of its own" in str(caught.value)
+    )
+
+
+@pytest.mark.parametrize("value", ["a", None, [1]])
+@pytest.mark.parametrize("name", ["initial_value", "min_value", "max_value"])
+def test_a_learnable_alpha_of_no_number_says_which(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=rf"LearnableAlpha: {name} must be a number, found "):
+        LearnableAlpha(**{name: value})  # type: ignore[arg-type]
