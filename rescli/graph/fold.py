@@ -101,7 +101,8 @@ def alike(name: str | None) -> str | None:
 def _likeness(row: LayerFact) -> Hashable:
     key = alike(row.path.rpartition(".")[2]) if row.kind == "block" else None
     figures = (row.parameters, row.flops, row.reused, row.failed)
-    return (row.kind, row.type, row.detail, row.output, row.dtype, alike(row.record), key, figures)
+    tensor = (row.output, row.dtype, row.memory_format)
+    return (row.kind, row.type, row.detail, tensor, alike(row.record), key, figures)
 
 
 class _Tree:

@@ -21,6 +21,7 @@ from typing import Literal
 Origin = Literal["option", "spec", "inferred"]
 LayerKind = Literal["record", "apply", "layer", "block"]
 Severity = Literal["error", "warning", "note"]
+MemoryFormat = Literal["contiguous", "channels_last", "channels_last_3d", "strided"]
 Shape = tuple[int, ...]
 # The ``|tanh(raw)|`` of a LearnableAlpha from which on it counts as saturated.
 SATURATED_FROM = 0.99
@@ -68,6 +69,8 @@ class LayerFact:
         output: The whole structure that came out, as ``[(4, 10, 32), None]``.
         record: For a record its name, for an apply the name of the record that it reads or asks for.
         failed: Whether it raised the error that ended the run.
+        memory_format: In which order that tensor lies in memory; None if that is not known: without a tensor, and
+            of blocks with channels last that ran without data.
     """
 
     index: int
@@ -84,6 +87,7 @@ class LayerFact:
     output: str
     record: str | None = None
     failed: bool = False
+    memory_format: MemoryFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,15 @@ from torch.nn.utils.parametrize import ParametrizationList
 from rescli.graph.copies import untouched_rng
 from rescli.graph.flops import Account, FlopMeter
 from rescli.graph.paths import CallPaths
-from rescli.graph.structure import describe, dtype_name, first_tensor, tensors_in
+from rescli.graph.structure import describe, dtype_name, first_tensor, memory_format_of, tensors_in
 from torchresidual.core import Apply, ResidualSequential, recorded_for
 from torchresidual.errors import InPlaceError, ResidualError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rescli.graph.copies import BlockCopy
-    from rescli.graph.model import Shape
+    from rescli.graph.model import MemoryFormat, Shape
 
 Arguments = ParamSpec("Arguments")
 
@@ -66,6 +66,7 @@ class Execution:
         output: What it gave, as text.
         output_shape: Shape of the first tensor of that.
         dtype: Type of that tensor.
+        memory_format: In which order it lies in memory.
         has_rows: Whether modules with a row of their own ran in it.
         read: For an Apply, what it read.
         inner: What the hidden modules in it took, by identity.
@@ -84,6 +85,7 @@ class Execution:
     output: str = ""
     output_shape: Shape | None = None
     dtype: str | None = None
+    memory_format: MemoryFormat | None = None
     has_rows: bool = False
     read: Read | None = None
     inner: dict[int, Account] = field(default_factory=dict)
@@ -121,7 +123,7 @@ def record_run(block: BlockCopy, inputs: Sequence[object]) -> Recording:
     """
     tensors = [*block.tensors, *tensors_in(list(inputs))]
     meter = FlopMeter(tensors, on_meta=any(each.is_meta for each in tensors_in(list(inputs))))
-    recorder = _Recorder(block.module, meter)
+    recorder = _Recorder(block.module, meter, knows_memory_format=_keeps_memory_format(tensors))
     recorder.watch()
     outputs: tuple[Tensor, ...] = ()
     error: Exception | None = None
@@ -133,6 +135,12 @@ def record_run(block: BlockCopy, inputs: Sequence[object]) -> Recording:
         except Exception as raised:  # noqa: BLE001 - a block that cannot run is a result
             error = raised
     return Recording(tuple(recorder.executions), outputs, error, recorder.culprit(error))
+
+
+def _keeps_memory_format(tensors: Iterable[Tensor]) -> bool:
+    """Say whether a run lays out memory as one with data would: convolutions without data do not go by channels."""
+    own = [each for each in tensors if each.is_meta]
+    return all(memory_format_of(each) not in {"channels_last", "channels_last_3d"} for each in own)
 
 
 def without_compiling() -> contextlib.AbstractContextManager[object]:
@@ -158,8 +166,9 @@ def _unseen(hook: Callable[Arguments, None]) -> Callable[Arguments, None]:
 class _Recorder:
     """The hooks, and the stack of what is running."""
 
-    def __init__(self, block: nn.Module, meter: FlopMeter) -> None:
+    def __init__(self, block: nn.Module, meter: FlopMeter, *, knows_memory_format: bool) -> None:
         self.executions: list[Execution] = []
+        self._knows_memory_format = knows_memory_format
         self._block = block
         self._meter = meter
         self._paths = CallPaths(block)
@@ -233,6 +242,8 @@ class _Recorder:
             if tensor is not None:
                 execution.output_shape = tuple(tensor.shape)
                 execution.dtype = dtype_name(tensor.dtype)
+                if self._knows_memory_format:
+                    execution.memory_format = memory_format_of(tensor)
         if self._running:
             self._meter.account = self._running[-1].account
         if execution.is_hidden:

@@ -80,6 +80,7 @@ def _row(
         output=execution.output,
         record=record,
         failed=execution is failed,
+        memory_format=execution.memory_format,
     )
 
 

@@ -19,6 +19,8 @@ from rescli.graph.parts import has_fixed_names, named_parts, with_parts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rescli.graph.model import MemoryFormat
+
 # An output of hundreds of tensors is told by its first ones and their number.
 _SHOWN_ITEMS = 6
 _PLAIN_MAPPINGS = frozenset({dict, OrderedDict})
@@ -166,6 +168,31 @@ def dtype_name(dtype: torch.dtype) -> str:
         dtype: The type of a tensor.
     """
     return str(dtype).removeprefix("torch.")
+
+
+def memory_format_of(tensor: Tensor) -> MemoryFormat | None:
+    """Say in which order a tensor lies in memory.
+
+    Args:
+        tensor: Any tensor.
+
+    Returns:
+        ``contiguous`` where the last dimension runs fastest, ``channels_last`` or ``channels_last_3d`` where that
+        of pictures or volumes is the channels, else ``strided``; None where there are no strides, as in sparse tensors.
+
+    Example:
+        >>> memory_format_of(torch.zeros(1, 8, 4, 4).to(memory_format=torch.channels_last))
+        'channels_last'
+    """
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        return None
+    if tensor.is_contiguous():
+        return "contiguous"
+    if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
+        return "channels_last"
+    if tensor.dim() == 5 and tensor.is_contiguous(memory_format=torch.channels_last_3d):
+        return "channels_last_3d"
+    return "strided"
 
 
 def _joined(items: list[str], total: int) -> str:

@@ -138,6 +138,7 @@ def _cells(
 ) -> Iterator[tuple[str, ...]]:
     """Give the texts of each line: one for each column, or of a heading that one."""
     dtype = graph.inputs[0].dtype if graph.inputs else None
+    memory_format = "contiguous"
     for line, indent in zip(lines, indents, strict=True):
         row = line.row
         if row is None:
@@ -147,6 +148,10 @@ def _cells(
         if row.dtype is not None and row.dtype != dtype:
             output = f"{output} {row.dtype}"
             dtype = row.dtype
+        if row.memory_format not in {None, "strided", memory_format} and len(row.output_shape or ()) > 3:
+            # Of pictures and volumes alone: elsewhere there is one order.
+            memory_format = row.memory_format
+            output = f"{output} {memory_format}"
         yield (
             str(row.index),
             indent + _label(line, row, style),

@@ -96,6 +96,7 @@ def test_skips_that_look_different_keep_their_groups_open() -> None:
         ({"flops": None}, False),
         ({"reused": True}, False),
         ({"dtype": "float64"}, False),
+        ({"memory_format": "channels_last"}, False),
         ({"failed": True}, False),
         ({"path": "path.99"}, True),
         ({"index": 99}, True),

@@ -9,7 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from rescli.graph.structure import describe, dtype_name, first_tensor, has_size, map_tensors, tensors_in
+from rescli.graph.structure import (
+    describe,
+    dtype_name,
+    first_tensor,
+    has_size,
+    map_tensors,
+    memory_format_of,
+    tensors_in,
+)
 
 
 class Pair(NamedTuple):
@@ -117,3 +125,12 @@ def test_types_are_named_without_their_package() -> None:
 def test_a_parameter_that_is_still_to_be_made_has_no_size() -> None:
     assert has_size(nn.Linear(2, 2).weight)
     assert not has_size(nn.LazyLinear(2).weight)
+
+
+def test_the_order_in_memory_is_told_where_there_is_one() -> None:
+    pictures, volumes = torch.zeros(2, 8, 4, 4), torch.zeros(2, 8, 3, 4, 4)
+    assert memory_format_of(pictures) == "contiguous"
+    assert memory_format_of(pictures.to(memory_format=torch.channels_last)) == "channels_last"
+    assert memory_format_of(volumes.to(memory_format=torch.channels_last_3d)) == "channels_last_3d"
+    assert memory_format_of(pictures.transpose(0, 1)) == "strided"
+    assert memory_format_of(torch.zeros(3, 4).to_sparse()) is None

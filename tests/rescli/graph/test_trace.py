@@ -374,6 +374,20 @@ def test_the_type_of_each_step_is_told() -> None:
     ]
 
 
+def test_the_order_in_memory_of_each_step_is_told() -> None:
+    block = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU(), Layer(lambda x, _w: x.contiguous()), nn.Flatten())
+    x = torch.zeros(2, 8, 6, 6)
+    for device in ("cpu", "meta"):
+        plain = look(block, x, device=device)
+        assert [row.memory_format for row in plain.layers] == ["contiguous"] * 4
+    block = block.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
+    x = x.to(memory_format=torch.channels_last)
+    last = look(block, x, device="cpu")
+    assert [row.memory_format for row in last.layers] == ["channels_last"] * 2 + ["contiguous"] * 2
+    # torch lays out the convolutions of a run without data in another order: better say nothing.
+    assert [row.memory_format for row in look(block, x, device="meta").layers] == [None] * 4
+
+
 def test_what_is_not_counted_is_named() -> None:
     block = ResidualSequential(nn.Linear(8, 8), Layer(lambda x, _w: torch.fft.rfft(x).real))
     graph = look(block, torch.zeros(2, 8))

@@ -292,3 +292,17 @@ def test_of_many_places_that_are_not_counted_some_are_named() -> None:
     layers = [blocks.Layer(lambda x, _w: torch.fft.fft(x).real) for _ in range(8)]
     text = text_of(graph_of((nn.Sequential(*layers), (torch.zeros(2, 8),)), "many"), Style(120))
     assert "FLOPs is a lower bound; not counted is what happens in 0, 1, 2, 3, 4, 3 more\n" in text
+
+
+def test_the_order_in_memory_is_told_where_it_changes() -> None:
+    back = blocks.Layer(lambda x, _w: x.contiguous())
+    block = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU(), back, nn.Flatten())
+    block = block.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
+    x = torch.zeros(2, 8, 6, 6).to(memory_format=torch.channels_last)
+    rows = text_of(graph_of((block, (x,)), "pictures"), Style(100)).splitlines()[5:9]
+    assert [row.partition("(")[2].partition("  ")[0] for row in rows] == [
+        "2, 8, 4, 4) channels_last",
+        "2, 8, 4, 4)",
+        "2, 8, 4, 4) contiguous",
+        "2, 128)",
+    ]
