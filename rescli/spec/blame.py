@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _OURS = str(Path(__file__).parent.parent)
 _SHIPPED = str(Path(_OURS) / "_specs")
+_MOST_FRAMES = 40
 # The file from which torch calls every layer, whatever the installation.
 _LAYER_CALL = str(Path("torch") / "nn" / "modules" / "module.py")
 
@@ -76,7 +77,8 @@ def spec_error(error: BaseException, spec_file: Path | None, message: str) -> Sp
     part: traceback.TracebackException | None = report
     while part is not None:
         _cut(part, spec_file)
-        part.__notes__ = None  # where the library says the layer stands; the message has named it already
+        # Where the library says the layer stands; the message has named it already.
+        part.__notes__ = _shorten(part.stack)
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
     return SpecError(message, hint=_way_out(error), details="".join(report.format()))
 
@@ -91,7 +93,21 @@ def _cut(report: traceback.TracebackException, spec_file: Path | None) -> None:
             i for i, name in enumerate(names) if not name.startswith(_OURS) and "importlib" not in name
         )
         first = next(foreign, len(names))
-    report.stack[:] = report.stack[first:]
+    # Where layers call layers our own hooks stand between them.
+    report.stack[:] = [frame for frame in report.stack[first:] if not _is_ours(frame.filename)]
+
+
+def _shorten(stack: traceback.StackSummary) -> list[str] | None:
+    """Leave the middle out of what recursed, and return the line that says so."""
+    left_out = len(stack) - _MOST_FRAMES
+    if left_out <= 0:
+        return None
+    del stack[_MOST_FRAMES // 2 : len(stack) - _MOST_FRAMES // 2]
+    return [f"({left_out} calls in the middle are left out)"]
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(_OURS) and not file.startswith(_SHIPPED)
 
 
 def _way_out(error: BaseException) -> str:

@@ -145,7 +145,7 @@ def _whole(text: str) -> Target:
     """Settle a TARGET that names no block."""
     if text in _shipped_files():
         return _shipped_target(text, text, None)
-    if _is_folder(text):
+    if text and _is_folder(text):
         specs = sorted(str(path) for path in Path(text).glob("*.py"))
         raise SpecError(
             f"{text} is a folder, not a spec",
