@@ -27,7 +27,6 @@ from rescli.threads.state import changed_names, take_snapshot
 from rescli.threads.statistics import lost_statistics
 from rescli.threads.stress import run_stress
 from rescli.threads.wording import (
-    count,
     judge_exception,
     judge_nested,
     judge_state,
@@ -159,7 +158,8 @@ def _run_nested(task: Task) -> ThreadsResult:
         if wrong:
             return task.result(judge_nested(wrong, path), {"runs": 1, "wrong": 1, "threads": 1})
     found = run_schedules(task, task.footing(_arrange_nested(task), task.limits.threads))
-    return _told(found, f"calls within calls: right before each of {count(tried, 'layer')} in one thread")
+    where = f"each of {tried} layers" if tried > 1 else "one layer"
+    return _told(found, f"calls within calls: right before {where} in one thread")
 
 
 def _arrange_nested(task: Task) -> Arrangement:

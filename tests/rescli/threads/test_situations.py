@@ -457,7 +457,7 @@ def test_each_scenario_tries_a_few_schedules_where_the_usual_time_is_too_short(
         *((name, "pass", 3) for name in names[:-1]),
         ("stress", "pass", 4),
     ]
-    assert results[2].detail.startswith("calls within calls: right before each of 1 layer in one thread; ")
+    assert results[2].detail.startswith("calls within calls: right before one layer in one thread; ")
     assert all("the time was up (--max-time)" in result.detail for result in results)
     monkeypatch.setattr("rescli.threads.limits.MOST_TIME_S", 0.0)
     late = list(check_block(PaperBlock(Counts()), names, replace(LAYERS, max_time_s=None)))
