@@ -28,6 +28,7 @@ from tests.rescli.threads.planted import (
     Locks,
     PaperBlock,
     RemembersCalls,
+    RunsLayersInThreads,
     ScalesGradient,
     TwoLayers,
     Uncopyable,
@@ -273,6 +274,13 @@ def test_a_module_that_calls_no_layer_is_not_said_to_pass() -> None:
     assert found.detail.startswith(
         "no layer runs in the thread that calls forward, so no thread can be interrupted within it: "
     )
+
+
+@pytest.mark.parametrize("scenario", ["shared", "nested", "exception"])
+def test_layers_that_run_in_threads_of_the_module_itself_are_not_said_to_be_missing(scenario: str) -> None:
+    found = check(RunsLayersInThreads(), scenario)
+    assert found.status == "skip"
+    assert found.detail.startswith("no layer runs in the thread that calls forward")
 
 
 def test_lazy_layers_are_sized_before_they_are_replicated() -> None:
