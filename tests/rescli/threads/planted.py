@@ -132,7 +132,6 @@ class RunsLayersInThreads(TwoLayers):
 
     def forward(self, x: Tensor) -> Tensor:
         found: list[Tensor] = []
-        # Only the outermost of its calls is seen by the thread that calls forward.
         helper = threading.Thread(target=lambda: found.append(self.second(self.first(x))))
         helper.start()
         helper.join()
