@@ -50,7 +50,11 @@ def measure_variant(
 
 
 def _measure(exercise: Exercise, variant: Variant, settings: Settings) -> dict[PassName, MemoryUse]:
-    if settings.modes.compiled or settings.modes.parallel == "ddp":
+    if settings.modes.parallel == "ddp":
+        # In the second call at the latest the buffers lie where they stay.
+        exercise.run(1, _no_mark)
+        return _run(exercise, settings.devices)
+    if settings.modes.compiled:
         return _run(exercise, settings.devices)
     module, inputs = dressed_copy(variant, settings)
     before = _own_bytes(module)
@@ -72,6 +76,10 @@ def _run(exercise: Exercise, devices: Sequence[torch.device]) -> dict[PassName, 
     if kind == "cpu":
         return trace_memory(exercise)
     return measure_memory(exercise, CudaAllocator(devices)) if kind == "cuda" else {}
+
+
+def _no_mark() -> None:
+    """Measure nothing."""
 
 
 def _own_bytes(module: nn.Module) -> int:

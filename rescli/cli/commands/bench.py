@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
 from pathlib import Path  # noqa: TC003 - Typer evaluates the annotations
 from typing import TYPE_CHECKING, Annotated
 
@@ -226,8 +227,9 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter an option
     from rescli.bench.settings import Settings
 
     places = _places(device, parallel, devices, processes)
+    # Before other processes start: what is wrong with it is told once.
+    request = request_from(inputs=inputs, settings=settings, dtype=dtype, device=places[0], seed=seed)
     here, membership_here = _group(parallel, places, threads)
-    request = request_from(inputs=inputs, settings=settings, dtype=dtype, device=here[0], seed=seed)
     with membership_here as member:
         how = Settings(
             devices=tuple(map(torch.device, here)),
@@ -243,6 +245,7 @@ def bench(  # noqa: PLR0913, PLR0917 - a parameter an option
             is_interrupted=member.is_interrupted,
         )
         percent = _DEFAULT_PERCENT if fail_above is None else fail_above
+        request = replace(request, device=here[0])
         job = Job(names, request, how, versus, saved, percent / 100, force, member.words)
         streams = Streams.detect()
         with progress(streams, quiet=quiet) as say:

@@ -105,7 +105,9 @@ def test_two_processes_share_a_batch_and_are_compared_with_one(
     # Of the whole batch, wherever it is computed.
     assert rows["block"]["flops"] == rows["single"]["flops"] > 0
     assert rows["block"]["samples"] > 0
-    assert [row["retained_bytes"] for row in rows.values()] == [0, 0]
+    assert rows["single"]["retained_bytes"] == 0
+    # DDP itself keeps the last messages with buffers, 512 bytes here, in one process or both.
+    assert rows["block"]["retained_bytes"] <= 1024
     (comparison,) = found["comparisons"]
     assert (comparison["kind"], comparison["b"], comparison["workers"]) == ("scaling", "single", 2)
     assert comparison["efficiency"] == pytest.approx(comparison["ratio"] / 2)
@@ -115,6 +117,27 @@ def test_two_processes_share_a_batch_and_are_compared_with_one(
     assert err.count("AttributeError") == 1
     assert err.startswith(f'Error: {broken}:block could not be run\n  File "{broken}", line 8, in forward\n')
     assert "AttributeError: 'Tensor' object has no attribute 'no_such_thing'\nHint: " in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--input", "8xa"], "--input 8xa"),
+        (["--set", "nothing"], "--set nothing"),
+        (["--devices", "0"], "--devices 0"),
+    ],
+)
+def test_what_is_wrong_with_the_command_line_is_told_before_processes_start(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("rescli.bench.launch.launch", lambda *_, **__: 1 // 0)
+    good = write(tmp_path / "good.py", UNSETTLED)
+    assert run(["bench", good, "--parallel", "ddp", "--device", "cpu", *options]) in (2, 4)
+    assert message in capsys.readouterr().err
 
 
 # In a group of one, on paper
