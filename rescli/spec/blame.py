@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _OURS = str(Path(__file__).parent.parent)
 _SHIPPED = str(Path(_OURS) / "_specs")
-_MOST_FRAMES = 40
+_MOST_FRAMES = 20
 # The file from which torch calls every layer, whatever the installation.
 _LAYER_CALL = str(Path("torch") / "nn" / "modules" / "module.py")
 
