@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
     Written = Callable[[ResidualSequential, Any], Any]
 
+# What tracebacks and other tools see in place of a file.
+FILE_NAME = "<forward written by torchresidual>"
+
 # Beyond this a loop costs no more than a percent of what the layers do, and construction would be slowed.
 _MOST_STEPS = 200
 # So many children are compared one by one, which allocates nothing; more of them as a list.
@@ -108,7 +111,7 @@ def write_forward(plan: Plan, children: Mapping[str, nn.Module | None]) -> Writt
 def _compiled(source: str) -> Callable[..., Any]:
     """Compile a source; the blocks of one architecture share a few."""
     namespace: dict[str, Any] = {}
-    exec(compile(source, "<forward written by torchresidual>", "exec"), namespace)  # noqa: S102 - made above, of names and numbers of ours alone
+    exec(compile(source, FILE_NAME, "exec"), namespace)  # noqa: S102 - made above, of names and numbers of ours alone
     return namespace["make"]  # type: ignore[no-any-return]
 
 

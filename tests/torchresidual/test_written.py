@@ -22,7 +22,7 @@ from torchresidual import (
     UnknownRecordError,
 )
 from torchresidual.running import run
-from torchresidual.written import write_forward
+from torchresidual.written import FILE_NAME, write_forward
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,7 +164,7 @@ def test_the_source_reads_like_a_forward_written_by_hand() -> None:
     names = write_forward(block.plan, block._modules)
     assert names is not None
     code = names.__code__
-    assert code.co_filename == "<forward written by torchresidual>"
+    assert code.co_filename == FILE_NAME
     # What a small block pays for: no loop, no list of places, no lookup of a layer by name.
     assert {"l1", "a2"} <= set(code.co_freevars)
     assert "steps" in code.co_freevars

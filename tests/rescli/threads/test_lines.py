@@ -28,6 +28,7 @@ from tests.rescli.threads.planted import (
     example,
     replay,
 )
+from torchresidual.written import FILE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +122,7 @@ def test_the_files_are_the_specs_and_those_of_classes_outside_of_torch() -> None
     assert line_files(nn.Sequential(Bare(), nn.Linear(2, 2)), spec) == {HERE, str(spec)}
     library = Path(torchresidual.__file__).parent
     files = line_files(torchresidual.ResidualSequential(nn.Linear(2, 2)), None)
-    written = "<forward written by torchresidual>"
+    written = FILE_NAME
     assert files == {written, *(str(path) for path in library.glob("*.py"))}
 
 
@@ -195,6 +196,4 @@ def test_the_forwards_that_our_library_writes_out_have_points_between_their_line
     block = torchresidual.ResidualSequential(torchresidual.Record(), nn.Linear(4, 4), torchresidual.Apply())
     footing = settle_footing(Subject(block, share, ((example(3),),))).at_lines(line_files(block, None))
     assert footing is not None
-    assert {point.file for point in footing.steps[0] if point.type == "forward"} >= {
-        "<forward written by torchresidual>"
-    }
+    assert {point.file for point in footing.steps[0] if point.type == "forward"} >= {FILE_NAME}
