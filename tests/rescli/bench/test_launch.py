@@ -77,9 +77,10 @@ def test_only_a_code_that_has_been_explained_is_passed_on(tmp_path: Path, code: 
 def test_ctrl_c_reaches_every_process_and_the_handlers_are_put_back(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    # Both of them note the signal; the first one sends it, as a terminal would.
+    # Both of them are ready for the signal when they have written; the first one sends it, as a terminal would.
+    # An import that the signal hits may say so on stderr.
+    ready = "import os, pathlib, signal, sys, time; signal.signal(signal.SIGINT, lambda *_: sys.exit(0));"
     code = (
-        "import signal; signal.signal(signal.SIGINT, lambda *_: sys.exit(0));"
         "os.kill(os.getppid(), signal.SIGINT) if rank == '0' and not exec("
         "'import time\\nwhile len(os.listdir(sys.argv[1])) < 2: time.sleep(0.01)') else None;" + WAITS
     )
@@ -87,7 +88,7 @@ def test_ctrl_c_reaches_every_process_and_the_handlers_are_put_back(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            launch(command(code, tmp_path), 2)
+            launch([sys.executable, "-c", ready + WRITES + code, str(tmp_path)], 2)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
