@@ -50,9 +50,10 @@ def suitable_device(module: nn.Module, inputs: Sequence[object]) -> Device:
         module: The block.
         inputs: What it will be run on.
     """
-    if is_without_data(module):
+    own = list(module.parameters())
+    if any(parameter.is_meta for parameter in own):
         return "meta"
-    parameters = sum(parameter.numel() for parameter in module.parameters() if has_size(parameter))
+    parameters = sum(parameter.numel() for parameter in own if has_size(parameter))
     elements = sum(tensor.numel() for tensor in tensors_in(list(inputs)))
     is_large = parameters > _MOST_REAL_PARAMETERS or elements > _MOST_REAL_INPUT_ELEMENTS
     return "meta" if is_large else "cpu"
