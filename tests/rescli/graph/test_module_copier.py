@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from rescli.graph.module_copier import ModuleCopier
 from torchresidual import Apply, LearnableAlpha, Record, ResidualSequential
 
-
 if TYPE_CHECKING:
     from typing_extensions import Self
 
