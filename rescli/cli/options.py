@@ -156,7 +156,7 @@ OutputOption = Annotated[
         metavar="FILE",
         callback=_check_output,
         show_default=False,
-        help="Write the result to FILE, whole or not at all; its ending tells the format.",
+        help="Write the result to FILE, whole or not at all; its ending tells the format; - is the standard output.",
     ),
 ]
 QuietOption = Annotated[
