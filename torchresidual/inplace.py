@@ -8,7 +8,6 @@ layer of the user's own is watched by the version counter that autograd keeps on
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import cache
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -53,12 +52,13 @@ def never_writes(layer: nn.Module) -> bool:
     Args:
         layer: Any module; of a container the answer is False, which says nothing about what it holds.
     """
-    return not layer._modules and "inplace" not in layer.__dict__ and _is_pure(type(layer))  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
-
-
-@cache
-def _is_pure(layer: type) -> bool:
-    return layer.__module__.startswith("torch.nn.modules.") and not hasattr(layer, "inplace")
+    kind = type(layer)
+    return (
+        not layer._modules
+        and "inplace" not in layer.__dict__
+        and kind.__module__.startswith("torch.nn.modules.")
+        and not hasattr(kind, "inplace")
+    )
 
 
 def returns_its_input(layer: nn.Module) -> bool:

@@ -24,7 +24,7 @@ down. Python's ``dataclasses`` write their methods in the same manner.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,7 +43,7 @@ from torchresidual.running import call_guarded, call_layer, refuse_written_over,
 from torchresidual.wrappers import split_extras
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from torchresidual.sequential import ResidualSequential
 
@@ -56,6 +56,9 @@ FILE_NAME = "<forward written by torchresidual>"
 _MOST_STEPS = 200
 # So many children are compared one by one, which allocates nothing; more of them as a list.
 _FEW = 12
+# Not functools.cache, about which Dynamo warns where it looks into a construction.
+_MAKERS: dict[str, Callable[..., Any]] = {}
+_MOST_MAKERS = 1000
 _FLOATS = frozenset({torch.float32, torch.float64, torch.bfloat16, torch.float16})
 # Layers that refuse integers: what goes into them is floating point.
 _FLOATING = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.LayerNorm)
@@ -107,12 +110,16 @@ def write_forward(plan: Plan, children: Mapping[str, nn.Module | None]) -> Writt
     return make(**_COMMON, **writer.names)  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=1024)
 def _compiled(source: str) -> Callable[..., Any]:
-    """Compile a source; the blocks of one architecture share a few."""
-    namespace: dict[str, Any] = {}
-    exec(compile(source, FILE_NAME, "exec"), namespace)  # noqa: S102 - made above, of names and numbers of ours alone
-    return namespace["make"]  # type: ignore[no-any-return]
+    """Compile a source, unless another block had the same: those of one architecture share a few."""
+    make = _MAKERS.get(source)
+    if make is None:
+        namespace: dict[str, Any] = {}
+        exec(compile(source, FILE_NAME, "exec"), namespace)  # noqa: S102 - made above, of names and numbers of ours alone
+        if len(_MAKERS) >= _MOST_MAKERS:
+            _MAKERS.clear()
+        make = _MAKERS[source] = namespace["make"]
+    return make
 
 
 class _Writer:
