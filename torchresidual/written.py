@@ -24,7 +24,6 @@ down. Python's ``dataclasses`` write their methods in the same manner.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,7 +42,7 @@ from torchresidual.running import call_guarded, call_layer, refuse_written_over,
 from torchresidual.wrappers import split_extras
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from torchresidual.sequential import ResidualSequential
 
