@@ -59,7 +59,7 @@ class Cell:
         small = self.size == "4x16"
         if self.operation in SHAPES:
             return 1.15 if small else 1.05
-        if self.measured == "forward":  # the shortest pass: the graph is recorded, and nothing waits for a backward
+        if self.measured == "forward":
             return 1.10 if small else 1.03
         return 1.08 if small else 1.02
 

@@ -6,6 +6,7 @@ import pickle
 import re
 import sys
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -29,6 +30,9 @@ from torchresidual import (
     UnknownRecordError,
     UnsettledError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def message_of(block: nn.Module, x: Tensor, *, hooked: bool = False) -> str:
@@ -275,6 +279,15 @@ def nested(depth: int, innermost: nn.Module) -> nn.Module:
     return block
 
 
+@pytest.fixture
+def _the_usual_recursion_limit() -> Iterator[None]:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)  # compilers raise it, and leave it so
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("_the_usual_recursion_limit")
 def test_blocks_nested_deeper_than_python_can_call_are_an_error_that_says_so() -> None:
     block = nested(100, nn.Identity())
     assert block(torch.ones(1)).item() == 101
