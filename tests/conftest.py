@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -55,3 +56,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return compare
+
+
+def pytest_collection_finish() -> None:
+    """Leave torch and the collected tests out of every later collection of garbage, which some tests ask for."""
+    gc.collect()
+    gc.freeze()
