@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from torchresidual.alpha import LearnableAlpha
+from torchresidual.arguments import checked_dim, checked_operation, checked_record_name
 from torchresidual.bridging import bridged, feature_dim, gated_by
 from torchresidual.epoch import bump
 from torchresidual.errors import (
@@ -87,8 +88,8 @@ class Apply(Hookable):
         dim: int | None = None,
     ) -> None:
         super().__init__()
-        self._operation = _checked_operation(operation)
-        self._record_name = _checked_record_name(record_name)
+        self._operation = checked_operation(operation)
+        self._record_name = checked_record_name(record_name)
         self._set_coefficient("alpha", alpha)
         self._set_coefficient("scale", scale)
         if projection is not None and not isinstance(projection, nn.Module):
@@ -98,7 +99,7 @@ class Apply(Hookable):
         self.register_module("projection_layer", projection)
         self.projection_given = projection is not None
         self.register_module("gate_layer", None)
-        self.dim = _checked_dim(dim)
+        self.dim = checked_dim(dim)
         self.settled_dim: int | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -136,7 +137,7 @@ class Apply(Hookable):
 
     @operation.setter
     def operation(self, operation: str) -> None:
-        self._operation = _checked_operation(operation)
+        self._operation = checked_operation(operation)
         bump()
 
     @property
@@ -146,7 +147,7 @@ class Apply(Hookable):
 
     @record_name.setter
     def record_name(self, record_name: str | None) -> None:
-        self._record_name = _checked_record_name(record_name)
+        self._record_name = checked_record_name(record_name)
         bump()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -350,27 +351,3 @@ def _coefficient_text(value: Coefficient) -> str:
     if isinstance(value, Tensor):
         return f"{type(value).__name__}{tuple(value.shape)}"
     return repr(value)
-
-
-def _checked_operation(operation: str) -> str:
-    known = str(operation).lower()  # 0.1.0 took "ADD", too
-    if known not in OPERATIONS:
-        meant = f"; for the name of a Record write record_name={operation!r}"
-        raise ConfigurationError(
-            f"operation must be one of {', '.join(OPERATIONS)}; found {operation!r}{meant}", subject="Apply"
-        )
-    return known
-
-
-def _checked_record_name(name: str | None) -> str | None:
-    if name is None or (name and isinstance(name, str)):
-        return name
-    raise ConfigurationError(
-        f"record_name must be a non-empty string or None, found {name!r}", subject="Apply"
-    )
-
-
-def _checked_dim(dim: int | None) -> int | None:
-    if dim is None or type(dim) is int:
-        return dim
-    raise ConfigurationError(f"dim must be an integer or None, found {dim!r}", subject="Apply")

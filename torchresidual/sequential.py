@@ -13,8 +13,9 @@ from torchresidual.apply import Apply
 from torchresidual.blame import nested_too_deep
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context, current_frame
-from torchresidual.plan import Plan, are_outdated, are_switched, edges_of, hooks_of, is_watched
-from torchresidual.planning import make_plan, wants_sizes
+from torchresidual.plan import are_outdated, are_switched, edges_of, hooks_of, is_watched
+from torchresidual.plan_cache import PlanCache
+from torchresidual.planning import make_plan
 from torchresidual.projection import Unsettled
 from torchresidual.record import Record
 from torchresidual.running import run, run_watched
@@ -31,54 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from torchresidual.frame import Frame
-    from torchresidual.plan import Edge
-    from torchresidual.written import Written
-
-
-class _PlanCache:
-    """Holds a block's plan beside its own state: what is derived is neither saved, copied nor replicated."""
-
-    __slots__ = ("epoch", "names", "plan", "records", "sized", "unsettled", "written")
-
-    def __init__(self) -> None:
-        self.plan: Plan | None = None
-        self.written: Written | None = None  # the forward by that plan, as if written by hand
-        self.unsettled = False  # whether a further layer may tell a size that is wanted
-        # What appending needs to know when there is no plan.
-        self.records: set[int] = set()
-        self.names: set[str] = set()
-        self.sized = False
-        self.epoch = -1
-
-    def keep(self, plan: Plan, written: Written | None) -> None:
-        """Keep a plan that was made anew."""
-        self.plan, self.written = plan, written
-        self.records, self.names = set(plan.names), set(plan.names.values())
-        self.sized, self.epoch = plan.sized, plan.epoch
-
-    def takes_quietly(self, module: nn.Module) -> bool:
-        """Say whether a module behind the others changes no name and no size, so that nothing need be planned yet."""
-        if self.epoch != EDITS.count:
-            return False
-        if isinstance(module, Record):
-            return not (
-                module.need_projection or id(module) in self.records or module._given_name in self.names
-            )
-        if isinstance(module, Apply):
-            return not (self.sized or wants_sizes(module))
-        return not (module._modules or self.unsettled)
-
-    def take(self, module: nn.Module) -> None:
-        """Note a module behind the others; the next call makes a plan."""
-        self.plan = self.written = None
-        if not isinstance(module, Record):
-            return
-        number = len(self.records) + 1
-        while f"record_{number}" in self.names:
-            number += 1
-        module.__dict__["_automatic_name"] = None if module._given_name else f"record_{number}"
-        self.records.add(id(module))
-        self.names.add(module.name or "")
+    from torchresidual.plan import Edge, Plan
 
 
 class ResidualSequential(Scope):
@@ -291,7 +245,7 @@ class ResidualSequential(Scope):
 
     def _edited(self, *, sizes: bool = True) -> None:
         """Forget the plan; name the Records and size the Applies anew."""
-        self._plan_cache = _PlanCache()
+        self._plan_cache = PlanCache()
         plan = self.plan
         if sizes and plan.sized:
             size_block(self)
@@ -407,7 +361,7 @@ class ResidualSequential(Scope):
     def _replicate_for_data_parallel(self) -> Self:
         replica = super()._replicate_for_data_parallel()  # type: ignore[no-untyped-call]  # torch leaves it so
         # A plan that came along would run the original's layers.
-        replica._plan_cache = _PlanCache()
+        replica._plan_cache = PlanCache()
         return replica  # type: ignore[no-any-return]
 
 

@@ -13,8 +13,8 @@ from rescli.bench.result import BenchResult
 from rescli.cli.console import write_note
 from rescli.cli.errors import show_traceback, write_error
 from rescli.cli.exit_codes import ExitCode, exit_code_of
-from rescli.cli.targets import for_each_target
-from rescli.errors import FileError, RescliError, SpecError
+from rescli.cli.targets import for_each_target, noted
+from rescli.errors import FileError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -111,7 +111,7 @@ def _run_targets(job: Job, findings: Findings, report: Callable[[str], None]) ->
                 break
             count = f"[{place + 1}/{len(job.names)}]" if len(job.names) > 1 else ""
             first = len(findings.rows)
-            with _noted(codes):
+            with noted(codes):
                 _check_alike(name, prepared.results, job)
                 matches = match_blocks(
                     prepared.results, job.versus, others, single=job.how.modes.parallel != "none"
@@ -124,16 +124,6 @@ def _run_targets(job: Job, findings: Findings, report: Callable[[str], None]) ->
     except KeyboardInterrupt:
         codes.append(ExitCode.INTERRUPTED)
     return codes
-
-
-@contextlib.contextmanager
-def _noted(codes: list[ExitCode]) -> Iterator[None]:
-    """Write an error of one target and go on with the next."""
-    try:
-        yield
-    except RescliError as error:
-        write_error(error)
-        codes.append(exit_code_of(error))
 
 
 def _check_alike(name: str, blocks: Sequence[PreparedBlock], job: Job) -> None:

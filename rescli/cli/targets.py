@@ -78,7 +78,7 @@ def for_each_target(
     try:
         with contextlib.redirect_stdout(sys.stderr):
             for text in targets:
-                with _noted(codes), _staying_here():
+                with noted(codes), _staying_here():
                     _work_on(text, request, work, results, codes)
     except KeyboardInterrupt:
         write_note("Interrupted.")
@@ -101,7 +101,7 @@ def _work_on(
     makes = preparations(text, request)
     before = list(codes)
     for make in makes:
-        with _noted(codes):
+        with noted(codes):
             block = make()
             with blame_user(block.spec_file, f"{block.target} could not be run"):
                 results.append(work(block))
@@ -126,7 +126,8 @@ def _staying_here() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _noted(codes: list[ExitCode]) -> Iterator[None]:
+def noted(codes: list[ExitCode]) -> Iterator[None]:
+    """Write an error of one target, note its exit code, and go on with the next."""
     try:
         yield
     except RescliError as error:

@@ -199,3 +199,12 @@ def test_a_name_that_an_automatic_one_had_renames_it_also_when_appended() -> Non
         "record_1",
         "record_3",
     ]
+
+
+def test_an_appended_record_takes_the_next_name_that_is_free() -> None:
+    block = ResidualSequential()
+    for name in ("record_2", None, None):
+        block.append(Record(name=name))
+    names = [record.name for record in block if isinstance(record, Record)]
+    assert names == ["record_2", "record_3", "record_4"]
+    assert list(block.plan.names.values()) == names
