@@ -42,6 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="no GPU on this machine"))
 
 
+@pytest.fixture(autouse=True)
+def _the_same_weights_in_any_order() -> None:
+    """Seed torch before each test: pytest-randomly, which shuffles them, seeds only Python and NumPy."""
+    import torch
+
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Assert that a text equals ``golden/NAME`` beside the test; ``--overwrite-golden`` writes it instead."""
