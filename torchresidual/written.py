@@ -5,15 +5,19 @@ down as statements, once per structure, and compiled by Python itself. For ``Rec
 that is, shortened::
 
     def forward(self, x):
-        if is_outdated:
+        if edits.count != epoch or self._modules != children:
             return self.run_planned(x)
-        r0 = x
-        x = l1(x)
-        if type(x) is Tensor and type(r0) is Tensor and x.shape == r0.shape:
-            x = x + r0
-        else:
-            x = a2.combine(x, r0, False)
-        del r0
+        try:
+            r0 = x
+            x = l1(x)
+            if type(x) is Tensor and type(r0) is Tensor and x.shape == r0.shape:
+                x = x + r0
+            else:
+                x = a2.combine(x, r0, False)
+            del r0
+        except Exception as error:
+            complete(error, plan, step_of_line[error.__traceback__.tb_lineno - first], self)
+            raise
         return x
 
 Every check of the general way is there, or a condition that holds only where it would pass; what is not a plain
@@ -33,12 +37,13 @@ from torchresidual.apply import Apply
 from torchresidual.blame import complete
 from torchresidual.bridging import bridged
 from torchresidual.epoch import EDITS
-from torchresidual.formulas import formula_of, projection_of
+from torchresidual.formulas import Formula, formula_of, projection_of
 from torchresidual.frame import _context
 from torchresidual.inplace import Writes
 from torchresidual.operations import ONE, OPERATIONS
 from torchresidual.plan import Call, Plan, Step, are_outdated
 from torchresidual.running import call_guarded, call_layer, refuse_written_over, unshared
+from torchresidual.structure import Scope
 from torchresidual.wrappers import split_extras
 
 if TYPE_CHECKING:
@@ -53,7 +58,7 @@ FILE_NAME = "<forward written by torchresidual>"
 
 # Beyond this a loop costs no more than a percent of what the layers do, and construction would be slowed.
 _MOST_STEPS = 200
-# So many children are compared one by one, which allocates nothing; more of them as a list.
+# So many conditions stand one by one in the source; more of them go through a loop.
 _FEW = 12
 # Not functools.cache, about which Dynamo warns where it looks into a construction.
 _MAKERS: dict[str, Callable[..., Any]] = {}
@@ -61,8 +66,12 @@ _MOST_MAKERS = 1000
 _FLOATS = frozenset({torch.float32, torch.float64, torch.bfloat16, torch.float16})
 # Layers that refuse integers: what goes into them is floating point.
 _FLOATING = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.LayerNorm)
+# Where the classes of modules are defined that look at nothing but their input.
+_KNOWN = ("torch.nn.modules.", "torchresidual.")
 _WRITTEN = {Call.LAYER, Call.GUARDED, Call.RECORD, Call.APPLY, Call.ENTER, Call.LEAVE, Call.ATTENTION}
 
+# Takes apart what a layer returned besides a tensor.
+_SPLIT = ["extras = extras or []", "x = split(x, extras)"]
 # What every written forward may use.
 _COMMON: dict[str, Any] = {
     "Tensor": Tensor,
@@ -129,37 +138,38 @@ class _Writer:
         self.children = children
         self.names: dict[str, Any] = {"plan": plan, "steps": plan.steps, "epoch": plan.epoch}
         self.body: list[str] = []
+        # The step that each line of the body belongs to, which tells an error's place without noting it on the way.
+        self.step_of_line: list[Step] = []
 
     def source(self) -> str:
         """Return the source of a function that makes the forward from what it refers to."""
-        outdated = " or ".join(self._outdated())
         for index, step in enumerate(self.plan.steps):
             self._step(index, step)
-        body = "\n".join(f"            {line}" for line in self.body)
-        return (
-            f"def make({', '.join([*_COMMON, *self.names])}):\n"
-            "    def forward(self, x):\n"
-            "        m = self._modules\n"
-            "        try:\n"
-            f"            outdated = {outdated}\n"
-            "        except KeyError:\n"  # a child under another name, put there behind the block's back
-            "            outdated = True\n"
-            "        if outdated:\n"
-            "            return self.run_planned(x)\n"
-            "        here = context.__dict__\n"
-            '        outer = here.get("current_sequential")\n'
-            '        here["current_sequential"] = self\n'
-            "        extras = None\n"
-            "        step = 0\n"
-            "        try:\n"
-            f"{body or '            pass'}\n"
-            "        except Exception as error:\n"
-            "            complete(error, plan, steps[step], self)\n"
-            "            raise\n"
-            "        finally:\n"
-            '            here["current_sequential"] = outer\n'
-            "        return (x, extras) if extras else x\n"
-            "    return forward\n"
+            self.step_of_line += [step] * (len(self.body) - len(self.step_of_line))
+        head = [
+            "def forward(self, x):",
+            f"    if {' or '.join(self._outdated())}:",
+            "        return self.run_planned(x)",
+            "    extras = None",
+        ]
+        end = ["    return (x, extras) if extras else x"]
+        handler = [
+            "    except Exception as error:",
+            "        complete(error, plan, step_of_line[error.__traceback__.tb_lineno - first], self)",
+            "        raise",
+        ]
+        if not all(_is_known(step.module) for step in self.plan.steps):
+            head += [
+                "    here = context.__dict__",
+                '    outer = here.get("current_sequential")',
+                '    here["current_sequential"] = self',
+            ]
+            handler += ["    finally:", '        here["current_sequential"] = outer']
+        head.append("    try:")
+        self.names |= {"step_of_line": self.step_of_line, "first": len(head) + 2}
+        lines = [*head, *_indented(_indented(self.body or ["pass"])), *handler, *end]
+        return "\n".join(
+            [f"def make({', '.join([*_COMMON, *self.names])}):", *_indented(lines), "    return forward", ""]
         )
 
     def _name(self, name: str, value: Any) -> str:
@@ -170,14 +180,18 @@ class _Writer:
 
     def _outdated(self) -> list[str]:
         """Return conditions of which one holds if the plan is out of date, or somebody watches."""
-        conditions = ["edits.count != epoch"]
-        conditions += self._other_children("m", "c", self.children)
-        if sum(len(children) for _, children in self.plan.containers) > _FEW:
+        conditions = [
+            "edits.count != epoch",
+            f"self._modules != {self._name('children', dict(self.children))}",
+        ]
+        if len(self.plan.containers) > _FEW:
             conditions.append(f"are_outdated({self._name('containers', self.plan.containers)})")
         else:
             for index, (container, _) in enumerate(self.plan.containers):
-                modules = self._name(f"m{index}", container._modules)
-                conditions += self._other_children(modules, f"{modules}_", container._modules)
+                modules, children = container._modules, dict(container._modules)
+                conditions.append(
+                    f"{self._name(f'm{index}', modules)} != {self._name(f'c{index}', children)}"
+                )
         if len(self.plan.hooks) > 2 * _FEW:
             conditions.append(f"any({self._name('hooks', self.plan.hooks)})")
         else:
@@ -185,16 +199,6 @@ class _Writer:
         for index, (attributes, was) in enumerate(self.plan.switches):
             conditions.append(f'{self._name(f"s{index}", attributes)}.get("inplace", {was}) is not {was}')
         return conditions
-
-    def _other_children(
-        self, modules: str, prefix: str, children: Mapping[str, nn.Module | None]
-    ) -> list[str]:
-        if len(children) > _FEW:
-            return [f"[*{modules}.values()] != {self._name(f'{prefix}all', list(children.values()))}"]
-        return [f"len({modules}) != {len(children)}"] + [
-            f"{modules}[{key!r}] is not {self._name(f'{prefix}{index}', child)}"
-            for index, (key, child) in enumerate(children.items())
-        ]
 
     # ------------------------------------------------------------------ steps
 
@@ -205,7 +209,6 @@ class _Writer:
             return
         if step.call is Call.ENTER:
             return
-        self.body.append(f"step = {index}")
         if step.call is Call.LAYER:
             self.body.append(f"x = {self._name(f'l{index}', step.module)}(x)")
         elif step.call is Call.ATTENTION:
@@ -215,12 +218,8 @@ class _Writer:
         elif isinstance(step.module, Apply):
             self._apply(index, step, step.module)
         # Inside a nested container a tuple goes on whole, as in any nn.Sequential; at its end it is taken apart.
-        if step.key and step.call is not Call.APPLY:
-            self.body += [
-                "if type(x) is not Tensor:",
-                "    extras = extras or []",
-                "    x = split(x, extras)",
-            ]
+        if step.key and step.call is not Call.APPLY and not self._precedes_formula(index):
+            self.body += ["if type(x) is not Tensor:", *_indented(_SPLIT)]
         if step.releases:
             self.body.append("del " + ", ".join(f"r{place}" for place in step.releases))
 
@@ -249,36 +248,47 @@ class _Writer:
     def _apply(self, index: int, step: Step, apply: Apply) -> None:
         """Write an Apply: its formula where both ends are tensors that fit, else the general way."""
         r, a = f"r{step.place}", self._name(f"a{index}", apply)
-        general = f"x = {a}.combine(x, {r}, {step.projects})"
-        is_projected = apply.projection_layer is not None
-        projections = projection_of(apply) if is_projected else None
-        formula = formula_of(apply, floating=not is_projected and self._is_floating(step.place))
-        if formula is None or (is_projected and projections is None):
-            self.body.append(general)
+        formula = self._formula_of(step, apply)
+        general = [f"x = {a}.combine(x, {r}, {step.projects})"]
+        if formula is None:
+            self.body += general
             return
-        end = "p" if is_projected else r
+        if index and self._precedes_formula(index - 1) and self.plan.steps[index - 1].key:
+            general = [*_SPLIT, *general]
+        projections = projection_of(apply)
+        end = r if projections is None else "p"
         names = {name: self._name(f"{name}{index}", value) for name, value in formula.names.items()}
         statement = f"x = {_renamed(formula.expression, {**names, 'r': end})}"
         conditions = ["type(x) is Tensor", f"type({end}) is Tensor"]
         if formula.condition:
             conditions.append(_renamed(formula.condition, {**names, "r": end}))
-        if is_projected:
+        if projections is not None:
             projection = f'{self._name(f"p{index}", projections)}["projection_layer"]({r})'
-            self.body += [
-                f"if type(x) is Tensor and type({r}) is Tensor:",
-                *_indented(_projecting(projection, f"bridged({a}, x, {r})", given=apply.projection_given)),
-                *_indented(
-                    _choice(conditions, [statement], [f"x = {a}.operate(x, p, {r}, {step.projects})"])
-                ),
-                "    del p",
-                "else:",
-                f"    {general}",
+            projected = [
+                *_projecting(projection, f"bridged({a}, x, {r})", given=apply.projection_given),
+                *_choice(conditions, [statement], [f"x = {a}.operate(x, p, {r}, {step.projects})"]),
+                "del p",
             ]
+            self.body += _choice(["type(x) is Tensor", f"type({r}) is Tensor"], projected, general)
         elif OPERATIONS[apply.operation].joins:  # cat itself tells whether the shapes fit
-            tried = ["try:", f"    {statement}", "except (RuntimeError, IndexError):", f"    {general}"]
-            self.body += _choice(conditions, tried, [general])
+            tried = ["try:", f"    {statement}", "except (RuntimeError, IndexError):", *_indented(general)]
+            self.body += _choice(conditions, tried, general)
         else:
-            self.body += _choice(conditions, [statement], [general])
+            self.body += _choice(conditions, [statement], general)
+
+    def _precedes_formula(self, index: int) -> bool:
+        """Say whether the step after one is an Apply written as a formula, which asks for plain tensors anyway."""
+        step = self.plan.steps[index + 1] if index + 1 < len(self.plan.steps) else None
+        if step is None or not isinstance(step.module, Apply):
+            return False
+        return self._formula_of(step, step.module) is not None
+
+    def _formula_of(self, step: Step, apply: Apply) -> Formula | None:
+        """Return how an Apply is written down, or None where only the general way is right."""
+        is_projected = apply.projection_layer is not None
+        if is_projected and projection_of(apply) is None:
+            return None
+        return formula_of(apply, floating=not is_projected and self._is_floating(step.place))
 
     def _is_floating(self, place: int) -> bool:
         """Say whether a recorded tensor is floating point because the next layer takes nothing else."""
@@ -289,6 +299,15 @@ class _Writer:
             return False
         weight = after._parameters.get("weight")
         return weight is not None and weight.is_floating_point()
+
+
+def _is_known(module: nn.Module) -> bool:
+    """Say whether a module looks at nothing but its input, so that no context need be set for it."""
+    # A nested block sets its own.
+    return type(module).__module__.startswith(_KNOWN) and (
+        isinstance(module, Scope)
+        or all(_is_known(child) for child in module._modules.values() if child is not None)
+    )
 
 
 def _projecting(projection: str, general: str, *, given: bool) -> list[str]:

@@ -21,6 +21,7 @@ from torchresidual import (
     ShapeError,
     UnknownRecordError,
 )
+from torchresidual.frame import _context
 from torchresidual.running import run
 from torchresidual.written import FILE_NAME, write_forward
 
@@ -167,7 +168,50 @@ def test_the_source_reads_like_a_forward_written_by_hand() -> None:
     assert code.co_filename == FILE_NAME
     # What a small block pays for: no loop, no list of places, no lookup of a layer by name.
     assert {"l1", "a2"} <= set(code.co_freevars)
-    assert "steps" in code.co_freevars
+    # Nor a note for others of what is running, where no other can look.
+    assert not {"steps", "context"} & set(code.co_freevars)
+
+
+def _fail(*_: object) -> None:
+    raise ValueError("told to")
+
+
+@pytest.mark.parametrize("path", ["1", "2", "3", "5.1", "6"])
+@pytest.mark.parametrize("torchs", [True, False], ids=["torch's layers", "layers of the user's own"])
+def test_an_error_is_said_to_be_at_the_layer_that_raised_it(path: str, torchs: bool) -> None:
+    block = ResidualSequential(
+        Record(),
+        nn.Tanh(),
+        nn.Sequential(nn.Tanh(), nn.ReLU()),
+        nn.ReLU(inplace=True),
+        Apply(),
+        nn.Sequential(Record(), nn.Tanh()),
+        nn.Linear(2, 2) if torchs else AddsInPlace(),
+        Apply(),
+    )
+    layer = block.get_submodule(path)
+    layer.register_forward_pre_hook(_fail)
+    assert is_written(block)
+    with pytest.raises(ValueError, match="told to") as caught:
+        block(torch.ones(3, 2))
+    notes = [f"in a ResidualSequential, at '{path}': {type(layer).__name__}"]
+    assert not hasattr(caught.value, "add_note") or caught.value.__notes__ == notes
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_layer_of_the_users_own_still_finds_its_block(nested: bool) -> None:
+    seen: list[object] = []
+
+    class Looks(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(_context.current_sequential)
+            return x
+
+    layer = nn.Sequential(nn.Tanh(), Looks()) if nested else Looks()
+    block = ResidualSequential(Record(), ResidualSequential(Record(), nn.Tanh(), Apply()), layer, Apply())
+    assert is_written(block)
+    block(torch.ones(2))
+    assert seen == [block]
 
 
 def _project(apply: Any) -> None:  # noqa: ANN401 - a submodule, which torch types as Tensor | Module

@@ -183,7 +183,7 @@ def test_our_own_lines_are_thinned_and_that_is_said() -> None:
     block = torchresidual.ResidualSequential(
         *(
             layer
-            for _ in range(4)
+            for _ in range(8)
             for layer in (torchresidual.Record(), nn.Linear(4, 4), torchresidual.Apply())
         )
     )
