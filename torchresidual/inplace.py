@@ -16,7 +16,7 @@ from torchresidual.record import Record
 from torchresidual.wrappers import RecurrentWrapper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 
 class Writes(IntEnum):
@@ -37,6 +37,10 @@ _PASS_THROUGH: tuple[type[nn.Module], ...] = (
 )
 
 
+_OURS = ("torch.nn.modules.", "torchresidual.")
+_QUIET: dict[type[nn.Module], bool] = {}
+
+
 def writes_into_input(layer: nn.Module) -> Writes:
     """Say whether a layer may write into its input, as far as its type tells.
 
@@ -52,13 +56,17 @@ def never_writes(layer: nn.Module) -> bool:
     Args:
         layer: Any module; of a container the answer is False, which says nothing about what it holds.
     """
-    kind = type(layer)
-    return (
-        not layer._modules
-        and "inplace" not in layer.__dict__
-        and kind.__module__.startswith("torch.nn.modules.")
-        and not hasattr(kind, "inplace")
-    )
+    return not layer._modules and "inplace" not in layer.__dict__ and _is_quiet(type(layer))
+
+
+def _is_quiet(kind: type[nn.Module]) -> bool:
+    """Say whether a class is of torch.nn and has no switch of its own for writing in place."""
+    quiet = _QUIET.get(kind)
+    if quiet is None:
+        quiet = kind.__module__.startswith("torch.nn.modules.") and not hasattr(kind, "inplace")
+        if quiet:  # of the user's own classes, which come and go, nothing is kept
+            _QUIET[kind] = quiet
+    return quiet
 
 
 def returns_its_input(layer: nn.Module) -> bool:
@@ -77,19 +85,26 @@ def switches_of(layer: nn.Module) -> Iterator[nn.Module]:
     Args:
         layer: A layer, or a container of layers.
     """
-    if _is_sequence(layer):
-        for child in layer.children():
-            yield from switches_of(child)
-    elif "inplace" in layer.__dict__ or hasattr(
-        type(layer), "inplace"
-    ):  # hasattr(layer) would search its children
-        yield layer
+    for leaf in _leaves(layer):
+        # Not hasattr(leaf), which would search its children.
+        if "inplace" in leaf.__dict__ or hasattr(type(leaf), "inplace"):
+            yield leaf
 
 
 def _judged(layer: nn.Module) -> tuple[Writes, bool]:
     """Return what a layer does to its input's memory, and whether its output may be that memory still."""
-    if _is_sequence(layer):
-        return _judged_in_order(layer.children())
+    verdict = Writes.NEVER
+    for leaf in _leaves(layer):
+        writes, passes = _judged_alone(leaf)
+        if writes is Writes.IN_PLACE:
+            return writes, True  # its input gets a copy, which also serves what stands before it
+        verdict = max(verdict, writes)
+        if not passes:
+            return verdict, False
+    return verdict, True
+
+
+def _judged_alone(layer: nn.Module) -> tuple[Writes, bool]:
     # Where a RecurrentWrapper and torch.compile keep what they were given.
     kept = layer._modules["_orig_mod"] if "_orig_mod" in layer._modules else None  # noqa: SIM401 - TorchScript's has no get()
     wrapped = layer.module if isinstance(layer, RecurrentWrapper) else kept
@@ -99,24 +114,22 @@ def _judged(layer: nn.Module) -> tuple[Writes, bool]:
         return Writes.IN_PLACE, True
     if isinstance(layer, _PASS_THROUGH):
         return Writes.NEVER, True
-    if type(layer).__module__.startswith(("torch.nn.modules.", "torchresidual.")):
+    if type(layer).__module__.startswith(_OURS):
         return Writes.NEVER, False
     return Writes.UNKNOWN, True
 
 
-def _judged_in_order(layers: Iterable[nn.Module]) -> tuple[Writes, bool]:
-    verdict = Writes.NEVER
-    for layer in layers:
-        writes, passes = _judged(layer)
-        if writes is Writes.IN_PLACE:
-            return writes, True  # its input gets a copy, which also serves what stands before it
-        verdict = max(verdict, writes)
-        if not passes:
-            return verdict, False
-    return verdict, True
+def _leaves(layer: nn.Module) -> Iterator[nn.Module]:
+    """Yield what a layer runs, in order: what the sequences in it hold, or the layer itself."""
+    open_layers = [layer]
+    while open_layers:  # no recursion: of blocks in one another each looks into all within
+        layer = open_layers.pop()
+        if _is_sequence(layer):
+            open_layers += [child for child in reversed(layer._modules.values()) if child is not None]
+        else:
+            yield layer
 
 
 def _is_sequence(layer: nn.Module) -> bool:
     """Say whether a module runs its children in order: a Sequential whose ``forward`` is torch's or ours."""
-    ours = ("torch.nn.modules.", "torchresidual.")
-    return isinstance(layer, nn.Sequential) and type(layer).forward.__module__.startswith(ours)
+    return isinstance(layer, nn.Sequential) and type(layer).forward.__module__.startswith(_OURS)

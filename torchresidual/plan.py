@@ -169,6 +169,11 @@ def global_hooks() -> tuple[Mapping[int, Any], ...]:
     )
 
 
+def registration_hooks() -> Mapping[int, Any]:
+    """Return the hooks that torch runs when a module gets a child."""
+    return torch_module._global_module_registration_hooks
+
+
 def hooks_of(module: nn.Module) -> tuple[Mapping[int, Any], ...]:
     """Return the dictionaries that hold a module's hooks."""
     return (

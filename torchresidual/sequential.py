@@ -13,7 +13,7 @@ from torchresidual.apply import Apply
 from torchresidual.blame import nested_too_deep
 from torchresidual.epoch import EDITS, bump
 from torchresidual.frame import _context, current_frame
-from torchresidual.plan import are_outdated, are_switched, edges_of, hooks_of, is_watched
+from torchresidual.plan import are_outdated, are_switched, edges_of, hooks_of, is_watched, registration_hooks
 from torchresidual.plan_cache import PlanCache
 from torchresidual.planning import make_plan
 from torchresidual.projection import Unsettled
@@ -70,10 +70,22 @@ class ResidualSequential(Scope):
     def __init__(self, arg: OrderedDict[str, nn.Module]) -> None: ...
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        if kwargs or not self._may_take(args):
+            super().__init__(*args, **kwargs)
+        else:  # of 10,000 layers torch asks one by one whether their number is taken
+            super().__init__()
+            self._modules.update(zip(map(str, range(len(args))), args, strict=True))
         # A slice shares its Applies with the block it was cut from, which knows more about their sizes.
         self._edited(sizes=not getattr(_context, "slicing", False))
         self._warn_of_lonely_applies()
+
+    def _may_take(self, args: tuple[Any, ...]) -> bool:
+        """Say whether adding these children one by one would find nothing to say, and nobody listens."""
+        return (
+            all(isinstance(arg, nn.Module) for arg in args)
+            and type(self).add_module is ResidualSequential.add_module
+            and not registration_hooks()
+        )
 
     def _warn_of_lonely_applies(self) -> None:
         """Say so where an unnamed Apply has nothing to read; a named one asks for an enclosing block's Record."""

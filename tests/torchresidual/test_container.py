@@ -208,3 +208,36 @@ def test_an_appended_record_takes_the_next_name_that_is_free() -> None:
     names = [record.name for record in block if isinstance(record, Record)]
     assert names == ["record_2", "record_3", "record_4"]
     assert list(block.plan.names.values()) == names
+
+
+def _block(*modules: nn.Module | None) -> ResidualSequential:
+    return ResidualSequential(*modules)  # type: ignore[arg-type]  # torch takes None, and refuses other things
+
+
+def test_layers_taken_all_at_once_are_those_that_torch_takes_one_by_one() -> None:
+    layer = nn.Linear(2, 2)
+    modules = [Record(), layer, nn.Tanh(), layer, Apply()]
+    assert list(_block(*modules)._modules.items()) == list(nn.Sequential(*modules)._modules.items())
+    assert list(_block(Record(), None, Apply())._modules) == ["0", "1", "2"]
+    with pytest.raises(TypeError, match="not a Module subclass"):
+        _block(Record(), 3)  # type: ignore[arg-type]
+
+
+def test_who_listens_for_new_children_hears_of_each() -> None:
+    heard: list[str] = []
+    handle = nn.modules.module.register_module_module_registration_hook(
+        lambda module, name, _: heard.append(name) if isinstance(module, ResidualSequential) else None
+    )
+    try:
+        _block(Record(), nn.Tanh(), Apply())
+    finally:
+        handle.remove()
+    assert heard == ["0", "1", "2"]
+
+
+def test_a_subclass_decides_what_becomes_a_child() -> None:
+    class Doubled(ResidualSequential):
+        def add_module(self, name: str, module: nn.Module | None) -> None:
+            super().add_module(f"a{name}", module)
+
+    assert list(Doubled(Record(), nn.Tanh(), Apply())._modules) == ["a0", "a1", "a2"]

@@ -299,7 +299,12 @@ def test_blocks_nested_deeper_than_python_can_call_are_an_error_that_says_so() -
     assert isinstance(caught.value, RecursionError)
     assert "at '" not in str(caught.value)  # a place of hundreds of keys helps nobody
     with pytest.raises(NestingError):
-        nested(1000, nn.Identity())
+        nested(1000, nn.Identity())(torch.ones(1))
+    container: nn.Module = Record()
+    for _ in range(1000):
+        container = nn.Sequential(container)
+    with pytest.raises(NestingError):
+        ResidualSequential(container, Apply())
 
 
 def test_a_layer_that_calls_itself_without_end_is_not_taken_for_nesting() -> None:
