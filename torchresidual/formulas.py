@@ -26,12 +26,15 @@ class Formula:
 
     Args:
         expression: The expression; other names in it are keys of ``names``, or known to every written forward.
+        first: What becomes of ``x`` before that, so that the layer's output is gone when the last tensor is made;
+            "" for nothing.
         condition: What must hold for it besides that both are plain tensors, or "" if nothing must.
         names: What the expression refers to.
     """
 
     expression: str
     condition: str = ""
+    first: str = ""
     names: dict[str, Any] = field(default_factory=dict)
 
 
@@ -51,7 +54,7 @@ def formula_of(apply: Apply, *, floating: bool) -> Formula | None:
         return _highway(apply)
     if isinstance(apply.alpha, LearnableAlpha):
         names = {"weighted": OPERATIONS[apply.operation].weighted, "weight": apply.alpha}
-        return Formula("weighted(x, r, weight.forward())", "x.shape == r.shape", names)
+        return Formula("weighted(x, r, weight.forward())", "x.shape == r.shape", names=names)
     if type(apply.alpha) is not float:
         return None
     return _weighed(apply.operation, apply.alpha, floating=floating)
@@ -79,16 +82,18 @@ def _weighed(operation: str, alpha: float, *, floating: bool) -> Formula:
         return (
             Formula("x * (r + 1)", condition)
             if alpha == 1.0
-            else Formula("x * add(ONE, r, alpha=weight)", condition, {"weight": alpha})
+            else Formula("x * add(ONE, r, alpha=weight)", condition, names={"weight": alpha})
         )
     if operation == "add" and alpha == 1.0:
         return Formula("x + r", condition)
     if operation == "gated" and alpha == 1.0:
-        return Formula("rest * x + r", condition, {"rest": 0.0})
+        return Formula("x + r", condition, "rest * x", names={"rest": 0.0})
     condition += " and x.dtype is r.dtype"
     if operation == "add":
-        return Formula("add(x, r, alpha=weight)", condition, {"weight": alpha})
-    return Formula("add(rest * x, r, alpha=weight)", condition, {"weight": alpha, "rest": 1 - alpha})
+        return Formula("add(x, r, alpha=weight)", condition, names={"weight": alpha})
+    return Formula(
+        "add(x, r, alpha=weight)", condition, "rest * x", names={"weight": alpha, "rest": 1 - alpha}
+    )
 
 
 def _highway(apply: Apply) -> Formula | None:
@@ -97,7 +102,7 @@ def _highway(apply: Apply) -> Formula | None:
         return None
     # Looked up at each call: quantization replaces them.
     expression = 'sigmoid(gates["transform_gate"](x)) * x + sigmoid(gates["carry_gate"](r)) * r'
-    return Formula(expression, "x.shape == r.shape", {"gates": gates._modules})
+    return Formula(expression, "x.shape == r.shape", names={"gates": gates._modules})
 
 
 def _maps_features(gate: nn.Module, dim: int | None) -> bool:

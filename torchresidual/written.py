@@ -258,7 +258,11 @@ class _Writer:
         projections = projection_of(apply)
         end = r if projections is None else "p"
         names = {name: self._name(f"{name}{index}", value) for name, value in formula.names.items()}
-        statement = f"x = {_renamed(formula.expression, {**names, 'r': end})}"
+        met = [
+            f"x = {_renamed(expression, {**names, 'r': end})}"
+            for expression in (formula.first, formula.expression)
+            if expression
+        ]
         conditions = ["type(x) is Tensor", f"type({end}) is Tensor"]
         if formula.condition:
             conditions.append(_renamed(formula.condition, {**names, "r": end}))
@@ -266,15 +270,15 @@ class _Writer:
             projection = f'{self._name(f"p{index}", projections)}["projection_layer"]({r})'
             projected = [
                 *_projecting(projection, f"bridged({a}, x, {r})", given=apply.projection_given),
-                *_choice(conditions, [statement], [f"x = {a}.operate(x, p, {r}, {step.projects})"]),
+                *_choice(conditions, met, [f"x = {a}.operate(x, p, {r}, {step.projects})"]),
                 "del p",
             ]
             self.body += _choice(["type(x) is Tensor", f"type({r}) is Tensor"], projected, general)
         elif OPERATIONS[apply.operation].joins:  # cat itself tells whether the shapes fit
-            tried = ["try:", f"    {statement}", "except (RuntimeError, IndexError):", *_indented(general)]
+            tried = ["try:", *_indented(met), "except (RuntimeError, IndexError):", *_indented(general)]
             self.body += _choice(conditions, tried, general)
         else:
-            self.body += _choice(conditions, [statement], general)
+            self.body += _choice(conditions, met, general)
 
     def _precedes_formula(self, index: int) -> bool:
         """Say whether the step after one is an Apply written as a formula, which asks for plain tensors anyway."""
